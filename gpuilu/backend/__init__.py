@@ -1,0 +1,1 @@
+"""What algorithms stand on: compiling, launching and threads, one module per kind of device."""

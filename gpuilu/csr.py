@@ -1,0 +1,270 @@
+"""The input gate: any sparse matrix in, one validated, canonical, square CSR matrix out.
+
+Canonical means 32-bit indices, columns ascending in each row and no column twice. The user's arrays
+are never changed; what is already canonical is shared, not copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpuilu.backend.cpu import njit
+from gpuilu.errors import InvalidMatrixError, MissingDiagonalError, UnsupportedDtypeError
+
+__all__ = ["CSR", "canonical", "inexact_dtype", "with_diagonal"]
+
+INDEX_MAX = np.iinfo(np.int32).max
+VALUE_DTYPES = tuple(np.dtype(t) for t in "fdFD")
+
+
+@dataclass(frozen=True, eq=False)
+class CSR:
+    """A canonical square CSR matrix.
+
+    Parameters
+    ----------
+    indptr, indices : int32 ndarray, shapes (n + 1,) and (nnz,)
+    data : ndarray, shape (nnz,)
+    diagonal : int32 ndarray, shape (n,)
+        Position of each row's diagonal entry in `indices`, -1 where none is stored.
+    kept : int32 ndarray or None
+        Where diagonal entries were inserted: the positions of the entries that came from the user.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    diagonal: np.ndarray
+    kept: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.diagonal)
+
+    @property
+    def nnz(self) -> int:
+        return len(self.indices)
+
+    def with_data(self, data: np.ndarray) -> CSR:
+        return replace(self, data=data)
+
+    def to_scipy(self) -> sp.csr_array:
+        return sp.csr_array((self.data, self.indices, self.indptr), shape=(self.n, self.n))
+
+
+def inexact_dtype(dtype: Any) -> np.dtype:
+    """The value dtype for a matrix or vector of `dtype`: integers and bool become float64."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iub":
+        return np.dtype(np.float64)
+    if dtype.newbyteorder("=") in VALUE_DTYPES:
+        return dtype.newbyteorder("=")
+    raise UnsupportedDtypeError(
+        f"dtype {dtype} is not supported: expected float32, float64, complex64, complex128, "
+        "or integers, which are taken as float64; convert with .astype(...)"
+    )
+
+
+def canonical(A: Any) -> CSR:
+    """Validate A and bring it into canonical CSR form.
+
+    Parameters
+    ----------
+    A : sparse matrix or array, shape (n, n)
+        Any SciPy format. Duplicate entries are summed in the value dtype; explicit zeros are kept.
+
+    Raises
+    ------
+    InvalidMatrixError
+        If A is not sparse, not square, too large for 32-bit indices, or has broken index arrays.
+    UnsupportedDtypeError
+        If the entries are not numbers of a supported precision.
+    """
+    if not sp.issparse(A):
+        raise InvalidMatrixError(
+            f"expected a sparse matrix, found {type(A).__name__}; "
+            "wrap a dense array as scipy.sparse.csr_array(A)"
+        )
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise InvalidMatrixError(f"expected a square matrix, found shape {A.shape}")
+    dtype = inexact_dtype(A.dtype)
+    n = A.shape[0]
+    if A.nnz + n > INDEX_MAX:
+        raise InvalidMatrixError(
+            f"n = {n} with {A.nnz} entries does not fit 32-bit indices "
+            f"(entries and diagonal together at most {INDEX_MAX})"
+        )
+    indptr, indices, data = _csr_arrays(A)
+    data = np.ascontiguousarray(data, dtype=dtype)
+    is_canonical, diagonal = _check_compressed(indptr, indices, n, n, "row", "column")
+    indptr = indptr.astype(np.int32, copy=False)
+    indices = indices.astype(np.int32, copy=False)
+    if is_canonical:
+        return CSR(indptr, indices, data, diagonal)
+    summed = sp.csr_array((data, indices, indptr), shape=(n, n), copy=True)
+    summed.sum_duplicates()
+    indptr, indices = (a.astype(np.int32, copy=False) for a in (summed.indptr, summed.indices))
+    return CSR(indptr, indices, summed.data, _scan(indptr, indices, n)[3])
+
+
+def with_diagonal(A: CSR, missing: str) -> CSR:
+    """A with every diagonal entry in its pattern: as it is, with zeros inserted, or an error."""
+    absent = np.flatnonzero(A.diagonal < 0)
+    if len(absent) == 0:
+        return A
+    if missing == "raise":
+        row = int(absent[0])
+        raise MissingDiagonalError(
+            f"row {row} has no stored diagonal entry (a structural zero; {len(absent)} of "
+            f"{A.n} rows); pass missing_diagonal='insert' to put an explicit zero there, or "
+            "permute the matrix so that its diagonal is free of zeros "
+            "(scipy.sparse.csgraph.maximum_bipartite_matching)",
+            row,
+        )
+    indptr, indices, diagonal, kept = _insert_diagonal(A.indptr, A.indices, A.diagonal)
+    data = np.zeros(len(indices), A.data.dtype)
+    data[kept] = A.data
+    return CSR(indptr, indices, data, diagonal, kept)
+
+
+def _csr_arrays(A: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(indptr, indices, data) of A by rows; structure is checked before SciPy converts it."""
+    if A.format == "csr":
+        return _index_array(A.indptr), _index_array(A.indices), _checked_data(A)
+    if A.format == "csc":
+        _checked_data(A)
+        _check_compressed(
+            _index_array(A.indptr), _index_array(A.indices), A.shape[1], A.shape[0], "column", "row"
+        )
+    elif A.format == "bsr":
+        _check_blocks(A)
+    elif A.format == "coo":
+        _check_coordinates(A)
+    try:
+        R = A.tocsr()
+    except (ValueError, IndexError, TypeError) as error:
+        raise InvalidMatrixError(f"the {A.format} matrix is malformed: {error}") from error
+    return _index_array(R.indptr), _index_array(R.indices), R.data
+
+
+def _index_array(a: Any) -> np.ndarray:
+    a = np.asarray(a)
+    if a.ndim != 1 or a.dtype.kind not in "iu":
+        raise InvalidMatrixError(
+            f"index arrays must be one-dimensional integers, found {a.ndim}-d {a.dtype}"
+        )
+    return np.ascontiguousarray(a, dtype=np.int32 if a.dtype == np.int32 else np.int64)
+
+
+def _checked_data(A: Any) -> np.ndarray:
+    if len(A.data) != len(A.indices):
+        raise InvalidMatrixError(
+            f"found {len(A.indices)} indices but {len(A.data)} values; they must be as many"
+        )
+    return np.asarray(A.data)
+
+
+def _check_compressed(
+    indptr: np.ndarray, indices: np.ndarray, n_major: int, n_minor: int, major: str, minor: str
+) -> tuple[bool, np.ndarray]:
+    """Raise unless (indptr, indices) is well formed; tell whether it is sorted without duplicates."""
+    nnz = len(indices)
+    if len(indptr) != n_major + 1 or indptr[0] != 0:
+        raise InvalidMatrixError(
+            f"indptr must have {n_major + 1} entries and begin with 0, found {len(indptr)} "
+            f"entries beginning with {indptr[0] if len(indptr) else 'none'}"
+        )
+    if indptr[-1] != nnz:
+        raise InvalidMatrixError(
+            f"indptr ends with {indptr[-1]} but there are {nnz} indices; "
+            "call prune() if the surplus is meant to be dropped"
+        )
+    bad, where, is_canonical, diagonal = _scan(indptr, indices, n_minor)
+    if bad >= 0 and where < 0:
+        raise InvalidMatrixError(f"indptr decreases or exceeds {nnz} at {major} {bad}")
+    if bad >= 0:
+        raise InvalidMatrixError(
+            f"{major} {bad} has {minor} index {indices[where]}, outside 0 to {n_minor - 1}"
+        )
+    return is_canonical, diagonal
+
+
+def _check_blocks(A: Any) -> None:
+    R, C = A.blocksize
+    if A.data.ndim != 3 or len(A.data) != len(A.indices):
+        raise InvalidMatrixError("a BSR matrix needs one block of values for each block index")
+    indptr, indices = _index_array(A.indptr), _index_array(A.indices)
+    _check_compressed(
+        indptr, indices, A.shape[0] // R, A.shape[1] // C, "block row", "block column"
+    )
+
+
+def _check_coordinates(A: Any) -> None:
+    row, col = A.row, A.col
+    if not len(row) == len(col) == len(A.data):
+        raise InvalidMatrixError("row, col and data of a COO matrix must be as long as each other")
+    for name, index in (("row", row), ("column", col)):
+        bad = np.flatnonzero((index < 0) | (index >= A.shape[0]))
+        if len(bad):
+            raise InvalidMatrixError(
+                f"entry {bad[0]} has {name} index {index[bad[0]]}, outside 0 to {A.shape[0] - 1}"
+            )
+
+
+@njit
+def _scan(indptr, indices, n_minor):
+    """(bad row, bad position, is canonical, diagonal positions); -1 for what is not bad."""
+    n = len(indptr) - 1
+    nnz = len(indices)
+    diagonal = np.full(n, -1, np.int32)
+    is_canonical = True
+    for i in range(n):
+        if indptr[i + 1] < indptr[i] or indptr[i + 1] > nnz:
+            return i, -1, False, diagonal
+        previous = -1
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            if j < 0 or j >= n_minor:
+                return i, p, False, diagonal
+            if j <= previous:
+                is_canonical = False
+            if j == i:
+                diagonal[i] = p
+            previous = j
+    return -1, -1, is_canonical, diagonal
+
+
+@njit
+def _insert_diagonal(indptr, indices, diagonal):
+    """Pattern with the absent diagonal entries inserted, and where each old entry went."""
+    n = len(diagonal)
+    nnz = len(indices) + np.sum(diagonal < 0)
+    new_indptr = np.zeros(n + 1, np.int32)
+    new_indices = np.empty(nnz, np.int32)
+    new_diagonal = np.empty(n, np.int32)
+    kept = np.empty(len(indices), np.int32)
+    q = 0
+    for i in range(n):
+        pending = diagonal[i] < 0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            if pending and j > i:
+                new_indices[q] = i
+                new_diagonal[i] = q
+                q += 1
+                pending = False
+            if j == i:
+                new_diagonal[i] = q
+            new_indices[q] = j
+            kept[p] = q
+            q += 1
+        if pending:
+            new_indices[q] = i
+            new_diagonal[i] = q
+            q += 1
+        new_indptr[i + 1] = q
+    return new_indptr, new_indices, new_diagonal, kept

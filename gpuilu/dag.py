@@ -1,0 +1,85 @@
+"""level[i] = 1 + max of level[j] over the rows j that row i depends on; rows without any are at 0.
+
+The rows of one level do not depend on each other, and the number of levels is the length of the
+longest chain of dependent rows: what limits every parallel triangular solve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuilu.backend.cpu import njit
+from gpuilu.triangle import Triangle
+
+__all__ = ["Levels", "levels"]
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The level sets of a triangle.
+
+    Parameters
+    ----------
+    level : int32 ndarray, shape (n,)
+    level_ptr : int32 ndarray, shape (n_levels + 1,)
+        Level l holds `level_order[level_ptr[l]:level_ptr[l + 1]]`.
+    level_order : int32 ndarray, shape (n,)
+        The rows by level, and by index in each level.
+    """
+
+    level: np.ndarray
+    level_ptr: np.ndarray
+    level_order: np.ndarray
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.level_ptr) - 1
+
+    @property
+    def nbytes(self) -> int:
+        return self.level.nbytes + self.level_ptr.nbytes + self.level_order.nbytes
+
+
+def levels(T: Triangle) -> Levels:
+    """Level sets of T in one pass over its entries: O(n + nnz)."""
+    level, n_levels = _level_of_rows(T.lower, T.indptr, T.indices)
+    level_ptr, level_order = _order_by_level(level, n_levels)
+    return Levels(level, level_ptr, level_order)
+
+
+def count_levels(T: Triangle) -> int:
+    """The number of levels alone."""
+    return int(_level_of_rows(T.lower, T.indptr, T.indices)[1])
+
+
+@njit
+def _level_of_rows(lower, indptr, indices):
+    n = len(indptr) - 1
+    level = np.zeros(n, np.int32)
+    n_levels = 0
+    first, stop, step = (0, n, 1) if lower else (n - 1, -1, -1)
+    for i in range(first, stop, step):
+        depth = 0
+        for p in range(indptr[i], indptr[i + 1]):
+            depth = max(depth, level[indices[p]] + 1)
+        level[i] = depth
+        n_levels = max(n_levels, depth + 1)
+    return level, n_levels
+
+
+@njit
+def _order_by_level(level, n_levels):
+    """Stable counting sort of the rows by level."""
+    level_ptr = np.zeros(n_levels + 1, np.int32)
+    for i in range(len(level)):
+        level_ptr[level[i] + 1] += 1
+    for k in range(n_levels):
+        level_ptr[k + 1] += level_ptr[k]
+    fill = level_ptr[:-1].copy()
+    level_order = np.empty(len(level), np.int32)
+    for i in range(len(level)):
+        level_order[fill[level[i]]] = i
+        fill[level[i]] += 1
+    return level_ptr, level_order

@@ -1,0 +1,253 @@
+"""M = L U: what every factorisation makes, and the two phases by which it is made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpuilu.backend.cpu import njit
+from gpuilu.csr import CSR, canonical, with_diagonal
+from gpuilu.errors import (
+    PatternMismatchError,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+    ZeroPivotError,
+    require_choice,
+)
+from gpuilu.triangle import Triangle
+
+__all__ = ["Factorization", "Factors", "PatternFactorization"]
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The triangles of M = L U (either may be absent) and what was changed to get them.
+
+    Parameters
+    ----------
+    L, U : Triangle or None
+    n_boosted : int
+        Pivots that were replaced.
+    shift : float
+        Multiple of the identity that was added to A.
+    first_zero_pivot : int or None
+        Smallest row whose pivot was zero before it was replaced.
+    is_symmetric : bool
+        Whether M is Hermitian (to rounding), so that it may precondition CG.
+    """
+
+    L: Triangle | None
+    U: Triangle | None
+    n_boosted: int = 0
+    shift: float = 0.0
+    first_zero_pivot: int | None = None
+    is_symmetric: bool = False
+
+    @property
+    def triangles(self) -> tuple[Triangle, ...]:
+        return tuple(T for T in (self.L, self.U) if T is not None)
+
+    def astype(self, dtype: np.dtype) -> Factors:
+        """The factors rounded to another dtype; raises where an entry overflows."""
+        L, U = (None if T is None else T.astype(dtype) for T in (self.L, self.U))
+        rounded = replace(self, L=L, U=U)
+        if any(new is not old for new, old in zip(rounded.triangles, self.triangles, strict=True)):
+            rounded.require_finite(f"after rounding to {dtype}")
+        return rounded
+
+    def copy(self) -> Factors:
+        L, U = (None if T is None else T.copy() for T in (self.L, self.U))
+        return replace(self, L=L, U=U)
+
+    def with_report(self, other: Factors) -> Factors:
+        """These triangles with what `other` says of its pivots and symmetry."""
+        return replace(other, L=self.L, U=self.U)
+
+    def require_finite(self, when: str = "") -> Factors:
+        """Raise ZeroPivotError at the smallest row of L or U with an entry that is not finite."""
+        rows = [(_first_not_finite(T), T) for T in self.triangles]
+        bad = [(row, T) for row, T in rows if row >= 0]
+        if not bad:
+            return self
+        row, T = min(bad, key=lambda found: found[0])
+        entries = T.data[T.indptr[row] : T.indptr[row + 1]]
+        if T.diag is not None:
+            entries = np.append(entries, T.diag[row])
+        value = entries[~np.isfinite(entries)][0]
+        raise not_finite_error(row, value, when)
+
+
+class Factorization(ABC):
+    """The symbolic phase, done once: where the entries of L and U come from."""
+
+    kind: str
+    n: int
+    nnz: int
+    dtype: np.dtype
+
+    @abstractmethod
+    def factorize(self, source: Any, *, check: bool = True) -> Factors:
+        """The numeric phase: new factors from a matrix, or from values, on the same pattern."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes kept for later numeric phases, beyond the factors themselves."""
+
+
+class PatternFactorization(Factorization):
+    """A factorisation of a square matrix A whose pattern, with a full diagonal, is kept."""
+
+    def __init__(self, A: CSR, missing_diagonal: str = "raise") -> None:
+        require_choice("missing_diagonal", missing_diagonal, ("raise", "insert"))
+        self.nnz = A.nnz
+        self.n = A.n
+        self.dtype = A.data.dtype
+        self._missing_diagonal = missing_diagonal
+        full = with_diagonal(A, missing_diagonal)
+        # Copies: the user may sort or prune the matrix in place later.
+        self.indptr, self.indices = full.indptr.copy(), full.indices.copy()
+        self.diagonal, self.kept = full.diagonal, full.kept
+
+    @abstractmethod
+    def numeric(self, data: np.ndarray) -> Factors:
+        """Factors from the values of A on the kept pattern, shape (nnz,); `data` is not changed."""
+
+    def factorize(self, source: Any, *, check: bool = True) -> Factors:
+        return self.numeric(self.values(source, check=check))
+
+    def values(self, source: Any, *, check: bool = True) -> np.ndarray:
+        """The values of a matrix (or a bare array in canonical CSR order) on the kept pattern."""
+        if isinstance(source, np.ndarray):
+            return self._bare_values(source)
+        A = source if isinstance(source, CSR) else canonical(source)
+        if A.n != self.n:
+            raise ShapeMismatchError(
+                f"expected a matrix of shape {(self.n, self.n)}, found {(A.n, A.n)}"
+            )
+        full = with_diagonal(A, self._missing_diagonal)
+        data = self._same_dtype(full.data)
+        if check or full.nnz != len(self.indices):
+            self._require_same_pattern(full)
+        return data
+
+    def matrix(self, source: Any) -> sp.csr_array:
+        """A itself, as a matrix of its own on the kept pattern."""
+        data = self.values(source, check=False).copy()
+        pattern = (self.indices.copy(), self.indptr.copy())
+        return sp.csr_array((data, *pattern), shape=(self.n, self.n))
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.indptr, self.indices, self.diagonal, self.kept)
+        return sum(a.nbytes for a in arrays if a is not None)
+
+    def _bare_values(self, values: np.ndarray) -> np.ndarray:
+        if values.shape != (self.nnz,):
+            raise ShapeMismatchError(
+                f"expected {self.nnz} values in canonical CSR order (rows ascending, columns "
+                f"ascending, duplicates summed), found an array of shape {values.shape}"
+            )
+        values = self._same_dtype(values)
+        if self.kept is None:
+            return values
+        data = np.zeros(len(self.indices), self.dtype)
+        data[self.kept] = values
+        return data
+
+    def _same_dtype(self, values: np.ndarray) -> np.ndarray:
+        if not np.can_cast(values.dtype, self.dtype, "safe"):
+            raise UnsupportedDtypeError(
+                f"expected values that fit {self.dtype}, found {values.dtype}; "
+                "convert them with .astype(...) or make a new preconditioner"
+            )
+        return values.astype(self.dtype, copy=False)
+
+    def _require_same_pattern(self, A: CSR) -> None:
+        lengths = np.diff(A.indptr) != np.diff(self.indptr)
+        if lengths.any():
+            row = int(np.argmax(lengths))
+        elif not np.array_equal(A.indices, self.indices):
+            p = int(np.argmax(A.indices != self.indices))
+            row = int(np.searchsorted(self.indptr, p, side="right")) - 1
+        else:
+            return
+        raise PatternMismatchError(
+            f"the pattern differs from the analysed one, first in row {row}: columns "
+            f"{_shortened(A.indices[A.indptr[row] : A.indptr[row + 1]])} instead of "
+            f"{_shortened(self.indices[self.indptr[row] : self.indptr[row + 1]])}; "
+            "keep explicit zeros, or make a new preconditioner"
+        )
+
+
+def zero_pivot_error(row: int, remedy: str) -> ZeroPivotError:
+    return ZeroPivotError(
+        f"the pivot in row {row} is zero (numerically: the entry is stored); {remedy}, or permute "
+        "or scale the matrix so that its diagonal dominates",
+        row,
+        0.0,
+    )
+
+
+def not_finite_error(row: int, value: complex, when: str = "") -> ZeroPivotError:
+    return ZeroPivotError(
+        f"row {row} of the factors has an entry that is not finite ({value}){when and ' ' + when}: "
+        "the matrix holds NaN or Inf there, or a pivot is too small; "
+        "check the matrix, scale it, or try pivot='boost'",
+        row,
+        value,
+    )
+
+
+def is_hermitian(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> bool:
+    """Whether A = A^H to rounding: |a_ij - conj(a_ji)| <= 16 eps (|a_ij| + |a_ji|)."""
+    return bool(_is_hermitian(indptr, indices, data, 16 * np.finfo(data.dtype).eps))
+
+
+def _shortened(columns: np.ndarray) -> str:
+    return str(columns.tolist()) if len(columns) <= 8 else f"{columns[:8].tolist()[:-1]}..."
+
+
+@njit
+def _is_hermitian(indptr, indices, data, tolerance):
+    """One pass: as i ascends, the entries (j, i) right of row j's diagonal are met in order."""
+    n = len(indptr) - 1
+    right = np.empty(n, indptr.dtype)
+    for i in range(n):
+        p = indptr[i]
+        while p < indptr[i + 1] and indices[p] <= i:
+            j = indices[p]
+            q = p if j == i else right[j]
+            if q >= indptr[j + 1] or indices[q] != i:
+                return False
+            a, b = data[p], np.conj(data[q])
+            if abs(a - b) > tolerance * (abs(a) + abs(b)):
+                return False
+            if j < i:
+                right[j] = q + 1
+            p += 1
+        right[i] = p
+    for i in range(n):
+        if right[i] != indptr[i + 1]:
+            return False
+    return True
+
+
+def _first_not_finite(T: Triangle) -> int:
+    diag = np.empty(0, T.dtype) if T.diag is None else T.diag
+    return int(_first_not_finite_row(T.indptr, T.data, diag))
+
+
+@njit
+def _first_not_finite_row(indptr, data, diag):
+    for i in range(len(indptr) - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            if not np.isfinite(data[p]):
+                return i
+        if len(diag) > 0 and not np.isfinite(diag[i]):
+            return i
+    return -1

@@ -1,0 +1,125 @@
+"""Factors that exist already: one triangle alone, or L and U (and permutations) from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuilu.csr import CSR, canonical, with_diagonal
+from gpuilu.errors import (
+    InvalidMatrixError,
+    NotTriangularError,
+    PatternMismatchError,
+    ShapeMismatchError,
+)
+from gpuilu.factor.base import Factorization, Factors, PatternFactorization, zero_pivot_error
+from gpuilu.factor.split import Split
+
+__all__ = ["GivenFactors", "GivenTriangle"]
+
+
+class GivenTriangle(PatternFactorization):
+    """T itself: a triangle to solve with, its diagonal stored or taken as one."""
+
+    kind = "triangular"
+
+    def __init__(
+        self, T: CSR, lower: bool, unit_diagonal: bool, missing_diagonal: str = "raise"
+    ) -> None:
+        require_triangular(T, lower)
+        super().__init__(T, "insert" if unit_diagonal else missing_diagonal)
+        self.lower, self.unit_diagonal = lower, unit_diagonal
+        self._triangles = Split(self)
+
+    def numeric(self, data: np.ndarray) -> Factors:
+        diag = None if self.unit_diagonal else data[self.diagonal]
+        if self.lower:
+            return Factors(self._triangles.lower(data, diag), None)
+        return Factors(None, self._triangles.upper(data, diag))
+
+
+class GivenFactors(Factorization):
+    """P_r A P_c = L U as given; a diagonal of L that is all ones is not stored.
+
+    `perm_r` and `perm_c` have SciPy's meaning (`scipy.sparse.linalg.SuperLU`).
+    """
+
+    kind = "from_factors"
+
+    def __init__(self, source: Any, perm_r: Any = None, perm_c: Any = None) -> None:
+        L, U = (canonical(T) for T in _pair(source))
+        if L.n != U.n:
+            raise ShapeMismatchError(f"L is {L.n} x {L.n} but U is {U.n} x {U.n}")
+        self.n = L.n
+        self.nnz = L.nnz + U.nnz
+        self.dtype = np.result_type(L.data, U.data)
+        self._unit = _has_ones(with_diagonal(L, "raise"))
+        self._L = GivenTriangle(L, lower=True, unit_diagonal=self._unit)
+        self._U = GivenTriangle(U, lower=False, unit_diagonal=False)
+        self.perm_r = _permutation(getattr(source, "perm_r", perm_r), self.n, "perm_r")
+        self.perm_c = _permutation(getattr(source, "perm_c", perm_c), self.n, "perm_c")
+
+    def factorize(self, source: Any, *, check: bool = True) -> Factors:
+        L, U = _pair(source)
+        self._require_same_permutations(source)
+        if self._unit and not (isinstance(L, np.ndarray) or _has_ones(canonical(L))):
+            raise PatternMismatchError(
+                "the diagonal of L was all ones and no longer is; make a new preconditioner"
+            )
+        lower = self._L.factorize(L, check=check).L
+        upper = self._U.factorize(U, check=check).U
+        factors = Factors(lower, upper).astype(self.dtype)
+        for T in factors.triangles:
+            if T.diag is not None and not np.all(T.diag):
+                raise zero_pivot_error(int(np.argmin(T.diag != 0)), "the factors are singular")
+        return factors.require_finite()
+
+    @property
+    def nbytes(self) -> int:
+        perms = sum(p.nbytes for p in (self.perm_r, self.perm_c) if p is not None)
+        return self._L.nbytes + self._U.nbytes + perms
+
+    def _require_same_permutations(self, source: Any) -> None:
+        for name in ("perm_r", "perm_c"):
+            new = getattr(source, name, None)
+            if new is not None and not np.array_equal(new, getattr(self, name)):
+                raise PatternMismatchError(f"{name} differs from the one the factors came with")
+
+
+def _pair(source: Any) -> tuple[Any, Any]:
+    """(L, U) from a pair or from anything with attributes L and U, such as a SuperLU."""
+    if isinstance(source, tuple) and len(source) == 2:
+        return source
+    if hasattr(source, "L") and hasattr(source, "U"):
+        return source.L, source.U
+    raise InvalidMatrixError(
+        f"expected a pair (L, U) or an object with L and U, found {type(source).__name__}"
+    )
+
+
+def _has_ones(L: CSR) -> bool:
+    return bool(np.all(L.data[L.diagonal] == 1))
+
+
+def _permutation(perm: Any, n: int, name: str) -> np.ndarray | None:
+    """A checked copy; None for the identity."""
+    if perm is None:
+        return None
+    perm = np.array(perm, dtype=np.intp)
+    if perm.shape != (n,) or not np.array_equal(np.sort(perm), np.arange(n)):
+        raise InvalidMatrixError(f"{name} must be a permutation of 0 to {n - 1}")
+    return None if np.array_equal(perm, np.arange(n)) else perm
+
+
+def require_triangular(T: CSR, lower: bool) -> None:
+    """Raise at the first entry, row by row, in the wrong triangle."""
+    rows = np.repeat(np.arange(T.n, dtype=np.int32), np.diff(T.indptr))
+    wrong = T.indices > rows if lower else T.indices < rows
+    if wrong.any():
+        p = int(np.argmax(wrong))
+        side = "lower" if lower else "upper"
+        raise NotTriangularError(
+            f"expected a {side} triangular matrix, found entry ({rows[p]}, {T.indices[p]}); "
+            f"take scipy.sparse.{'tril' if lower else 'triu'}(A) first, or factor A"
+        )

@@ -1,0 +1,81 @@
+"""T x = b: what a triangular-solve algorithm is, and the registry that finds them all."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+import gpuilu.trsv
+from gpuilu.errors import UnknownAlgorithmError, UnsupportedAlgorithmError
+from gpuilu.triangle import Triangle
+
+__all__ = ["Plan", "algorithms", "find"]
+
+
+class Plan(ABC):
+    """One triangle analysed by one algorithm: everything a solve needs that is not b.
+
+    A subclass in a module of `gpuilu.trsv` is an algorithm; defining it registers it. A transpose is
+    a triangle of its own, so an algorithm only ever solves T x = b, for lower and upper T, with a
+    unit or a stored diagonal.
+    """
+
+    name: ClassVar[str]
+    device: ClassVar[str] = "cpu"
+    deterministic: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    source: ClassVar[str] = ""
+
+    def __init__(self, T: Triangle) -> None:
+        self.T = T
+
+    @abstractmethod
+    def solve(self, x: np.ndarray) -> None:
+        """x <- T^-1 x in place; x is C-contiguous, shape (n,) or (n, nrhs), at least as wide as T."""
+
+    def refresh(self) -> None:  # noqa: B027
+        """Take up the triangle's present values; needed only where the plan holds copies."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beyond the triangle."""
+        return 0
+
+
+@cache
+def algorithms() -> dict[tuple[str, str], type[Plan]]:
+    """Every algorithm by (name, device)."""
+    for module in pkgutil.iter_modules(gpuilu.trsv.__path__):
+        importlib.import_module(f"gpuilu.trsv.{module.name}")
+    return {(plan.name, plan.device): plan for plan in _concrete(Plan)}
+
+
+def find(name: str, device: str, *, deterministic: bool) -> type[Plan]:
+    """The algorithm of that name on that device, or an error that lists what there is."""
+    table = algorithms()
+    names = sorted(n for n, d in table if d == device)
+    if (name, device) in table:
+        plan = table[name, device]
+        if deterministic and not plan.deterministic:
+            raise UnsupportedAlgorithmError(
+                f"algorithm {name!r} sums in an order that varies from run to run; "
+                "pass deterministic=False to allow it"
+            )
+        return plan
+    if any(name == known for known, _ in table):
+        raise UnsupportedAlgorithmError(
+            f"algorithm {name!r} does not run on {device!r}; there are {names}"
+        )
+    raise UnknownAlgorithmError(
+        f"no algorithm is named {name!r}; on {device!r} there are 'auto' and {names}"
+    )
+
+
+def _concrete(plan: type[Plan]) -> list[type[Plan]]:
+    found = [plan] if "name" in vars(plan) else []
+    return found + [c for sub in plan.__subclasses__() for c in _concrete(sub)]

@@ -1,0 +1,51 @@
+"""T x = b, T^T x = b and T^H x = b: one triangle and its transposed forms, each planned once."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from gpuilu.triangle import Transposed, Triangle
+from gpuilu.trsv.base import Plan
+
+__all__ = ["TriangularForms"]
+
+
+class TriangularForms:
+    """The plans of one triangle by `trans`; T and H are made at first use."""
+
+    def __init__(self, T: Triangle, algorithm: type[Plan]) -> None:
+        self.T = T
+        self.algorithm = algorithm
+        self._plans: dict[str, Plan] = {"N": algorithm(T)}
+        self._transposed: dict[str, Transposed] = {}
+        self._building = threading.Lock()
+
+    def solve(self, x: np.ndarray, trans: str) -> None:
+        """x <- op(T)^-1 x in place."""
+        self.plan(trans).solve(x)
+
+    def plan(self, trans: str) -> Plan:
+        """The plan for 'N', 'T' or 'H'; real triangles share T and H."""
+        if trans == "H" and self.T.dtype.kind != "c":
+            trans = "T"
+        with self._building:
+            if trans not in self._plans:
+                form = Transposed(self.T, conjugate=trans == "H")
+                self._plans[trans] = self.algorithm(form.triangle)
+                self._transposed[trans] = form
+            return self._plans[trans]
+
+    def assign(self, T: Triangle) -> None:
+        """Copy new values into the triangle and into every form made so far."""
+        self.T.assign(T)
+        for form in self._transposed.values():
+            form.refill()
+        for plan in self._plans.values():
+            plan.refresh()
+
+    @property
+    def nbytes(self) -> int:
+        held = [self.T, *self._plans.values(), *self._transposed.values()]
+        return sum(part.nbytes for part in held)
