@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
-from gpuilu.csr import CSR, canonical, with_diagonal
+from gpuilu.csr import CSR, canonical, is_sparse, row_of_entries, with_diagonal
 from gpuilu.errors import (
     PatternMismatchError,
     ShapeMismatchError,
@@ -59,10 +60,6 @@ class Factors:
             rounded.require_finite(f"after rounding to {dtype}")
         return rounded
 
-    def copy(self) -> Factors:
-        L, U = (None if T is None else T.copy() for T in (self.L, self.U))
-        return replace(self, L=L, U=U)
-
     def with_report(self, other: Factors) -> Factors:
         """These triangles with what `other` says of its pivots and symmetry."""
         return replace(other, L=self.L, U=self.U)
@@ -74,11 +71,10 @@ class Factors:
         if not bad:
             return self
         row, T = min(bad, key=lambda found: found[0])
-        entries = T.data[T.indptr[row] : T.indptr[row + 1]]
-        if T.diag is not None:
-            entries = np.append(entries, T.diag[row])
-        value = entries[~np.isfinite(entries)][0]
-        raise not_finite_error(row, value, when)
+        entries = T.data[int(T.indptr[row]) : int(T.indptr[row + 1])]
+        if T.diag is not None and np.isfinite(entries).all():
+            entries = T.diag[row : row + 1]
+        raise not_finite_error(row, entries, when)
 
 
 class Factorization(ABC):
@@ -88,6 +84,11 @@ class Factorization(ABC):
     n: int
     nnz: int
     dtype: np.dtype
+
+    @property
+    def permutations(self) -> tuple[Any, Any]:
+        """(perm_r, perm_c) where the factors are of a permuted matrix, as in SciPy's SuperLU."""
+        return None, None
 
     @abstractmethod
     def factorize(self, source: Any, *, check: bool = True) -> Factors:
@@ -113,6 +114,11 @@ class PatternFactorization(Factorization):
         self.indptr, self.indices = full.indptr.copy(), full.indices.copy()
         self.diagonal, self.kept = full.diagonal, full.kept
 
+    @property
+    def device(self) -> str:
+        """Where the pattern lives."""
+        return cuda.place_of(self.indptr)
+
     @abstractmethod
     def numeric(self, data: np.ndarray) -> Factors:
         """Factors from the values of A on the kept pattern, shape (nnz,); `data` is not changed."""
@@ -122,31 +128,33 @@ class PatternFactorization(Factorization):
 
     def values(self, source: Any, *, check: bool = True) -> np.ndarray:
         """The values of a matrix (or a bare array in canonical CSR order) on the kept pattern."""
-        if isinstance(source, np.ndarray):
+        if not isinstance(source, CSR) and not is_sparse(source) and hasattr(source, "dtype"):
             return self._bare_values(source)
         A = source if isinstance(source, CSR) else canonical(source)
         if A.n != self.n:
             raise ShapeMismatchError(
                 f"expected a matrix of shape {(self.n, self.n)}, found {(A.n, A.n)}"
             )
-        full = with_diagonal(A, self._missing_diagonal)
+        full = with_diagonal(A.to(self.device), self._missing_diagonal)
         data = self._same_dtype(full.data)
         if check or full.nnz != len(self.indices):
             self._require_same_pattern(full)
         return data
 
-    def matrix(self, source: Any) -> sp.csr_array:
-        """A itself, as a matrix of its own on the kept pattern."""
+    def matrix(self, source: Any) -> Any:
+        """A itself, as a sparse matrix of its own on the kept pattern."""
         data = self.values(source, check=False).copy()
         pattern = (self.indices.copy(), self.indptr.copy())
-        return sp.csr_array((data, *pattern), shape=(self.n, self.n))
+        make = cuda.csr_matrix if on_gpu(data) else sp.csr_array
+        return make((data, *pattern), shape=(self.n, self.n))
 
     @property
     def nbytes(self) -> int:
         arrays = (self.indptr, self.indices, self.diagonal, self.kept)
         return sum(a.nbytes for a in arrays if a is not None)
 
-    def _bare_values(self, values: np.ndarray) -> np.ndarray:
+    def _bare_values(self, values: Any) -> np.ndarray:
+        values = cuda.placed(values, self.device)
         if values.shape != (self.nnz,):
             raise ShapeMismatchError(
                 f"expected {self.nnz} values in canonical CSR order (rows ascending, columns "
@@ -155,7 +163,7 @@ class PatternFactorization(Factorization):
         values = self._same_dtype(values)
         if self.kept is None:
             return values
-        data = np.zeros(len(self.indices), self.dtype)
+        data = namespace(values).zeros(len(self.indices), self.dtype)
         data[self.kept] = values
         return data
 
@@ -168,20 +176,26 @@ class PatternFactorization(Factorization):
         return values.astype(self.dtype, copy=False)
 
     def _require_same_pattern(self, A: CSR) -> None:
-        lengths = np.diff(A.indptr) != np.diff(self.indptr)
-        if lengths.any():
-            row = int(np.argmax(lengths))
-        elif not np.array_equal(A.indices, self.indices):
-            p = int(np.argmax(A.indices != self.indices))
-            row = int(np.searchsorted(self.indptr, p, side="right")) - 1
-        else:
+        row = _first_difference(A, self)
+        if row < 0:
             return
+        new, old = (M.indices[int(M.indptr[row]) : int(M.indptr[row + 1])] for M in (A, self))
         raise PatternMismatchError(
             f"the pattern differs from the analysed one, first in row {row}: columns "
-            f"{_shortened(A.indices[A.indptr[row] : A.indptr[row + 1]])} instead of "
-            f"{_shortened(self.indices[self.indptr[row] : self.indptr[row + 1]])}; "
+            f"{_shortened(new)} instead of {_shortened(old)}; "
             "keep explicit zeros, or make a new preconditioner"
         )
+
+
+def _first_difference(A: CSR, B: PatternFactorization) -> int:
+    """The first row in which two patterns differ, -1 if none."""
+    differs = A.indptr[1:] != B.indptr[1:]
+    last = int(differs.argmax()) if differs.any() else A.n - 1
+    stop = int(A.indptr[last]) if differs.any() else len(A.indices)
+    entry = A.indices[:stop] != B.indices[:stop]
+    if entry.any():
+        return int(row_of_entries(A.indptr, len(A.indices))[int(entry.argmax())])
+    return last if differs.any() else -1
 
 
 def zero_pivot_error(row: int, remedy: str) -> ZeroPivotError:
@@ -193,7 +207,9 @@ def zero_pivot_error(row: int, remedy: str) -> ZeroPivotError:
     )
 
 
-def not_finite_error(row: int, value: complex, when: str = "") -> ZeroPivotError:
+def not_finite_error(row: int, entries: Any, when: str = "") -> ZeroPivotError:
+    """The error for a row whose `entries` are not all finite."""
+    value = entries[~np.isfinite(entries)][0].item()
     return ZeroPivotError(
         f"row {row} of the factors has an entry that is not finite ({value}){when and ' ' + when}: "
         "the matrix holds NaN or Inf there, or a pivot is too small; "
@@ -208,12 +224,20 @@ def is_hermitian(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> b
     return bool(_is_hermitian(indptr, indices, data, 16 * np.finfo(data.dtype).eps))
 
 
+def _is_hermitian_cuda(indptr: Any, indices: Any, data: Any, tolerance: float) -> bool:
+    differs, n = cuda.marked(1), len(indptr) - 1
+    instantiation = f"differs_from_adjoint<{cuda.value_type(data.dtype)}>"
+    scalar = data.real.dtype.type(tolerance)
+    cuda.for_each("pattern", instantiation, n, n, indptr, indices, data, scalar, differs)
+    return int(differs.view(np.int32)[0]) < 0
+
+
 def _shortened(columns: np.ndarray) -> str:
     return str(columns.tolist()) if len(columns) <= 8 else f"{columns[:8].tolist()[:-1]}..."
 
 
 @njit
-def _is_hermitian(indptr, indices, data, tolerance):
+def _is_hermitian_cpu(indptr, indices, data, tolerance):
     """One pass: as i ascends, the entries (j, i) right of row j's diagonal are met in order."""
     n = len(indptr) - 1
     right = np.empty(n, indptr.dtype)
@@ -237,13 +261,16 @@ def _is_hermitian(indptr, indices, data, tolerance):
     return True
 
 
+_is_hermitian = by_device(_is_hermitian_cpu, _is_hermitian_cuda)
+
+
 def _first_not_finite(T: Triangle) -> int:
-    diag = np.empty(0, T.dtype) if T.diag is None else T.diag
+    diag = T.data[:0] if T.diag is None else T.diag
     return int(_first_not_finite_row(T.indptr, T.data, diag))
 
 
 @njit
-def _first_not_finite_row(indptr, data, diag):
+def _first_not_finite_row_cpu(indptr, data, diag):
     for i in range(len(indptr) - 1):
         for p in range(indptr[i], indptr[i + 1]):
             if not np.isfinite(data[p]):
@@ -251,3 +278,14 @@ def _first_not_finite_row(indptr, data, diag):
         if len(diag) > 0 and not np.isfinite(diag[i]):
             return i
     return -1
+
+
+def _first_not_finite_row_cuda(indptr: Any, data: Any, diag: Any) -> int:
+    row, n = cuda.marked(1), len(indptr) - 1
+    diag = diag if len(diag) else None
+    instantiation = f"first_not_finite<{cuda.value_type(data.dtype)}>"
+    cuda.for_each("pattern", instantiation, n, n, indptr, data, diag, row)
+    return int(row.view(np.int32)[0])
+
+
+_first_not_finite_row = by_device(_first_not_finite_row_cpu, _first_not_finite_row_cuda)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,16 @@ class TriangularForms:
 
     def solve(self, x: np.ndarray, trans: str) -> None:
         """x <- op(T)^-1 x in place."""
+        if x.dtype.kind == "c" and self.T.dtype.kind != "c":
+            # A real triangle acts on real and imaginary parts alike: twice as many real columns.
+            trans = "T" if trans == "H" else trans
+            x = x.view(x.real.dtype).reshape(self.T.n, -1)
         self.plan(trans).solve(x)
+
+    def check(self) -> None:
+        """Raise what earlier solves ran into."""
+        for plan in list(self._plans.values()):
+            plan.check()
 
     def plan(self, trans: str) -> Plan:
         """The plan for 'N', 'T' or 'H'; real triangles share T and H."""
@@ -47,5 +57,5 @@ class TriangularForms:
 
     @property
     def nbytes(self) -> int:
-        held = [self.T, *self._plans.values(), *self._transposed.values()]
+        held: list[Any] = [self.T, *self._plans.values(), *self._transposed.values()]
         return sum(part.nbytes for part in held)

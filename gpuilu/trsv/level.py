@@ -1,8 +1,8 @@
 """Rows of one level do not depend on each other: substitution level by level, over the cores.
 
-The rows are copied into level order, so that each core streams through its share of a level; without
-the copy a solve of a grid took four times as long. Narrow levels do not pay for waking the other
-threads: runs of them are swept by one. Every row is summed in the order of `serial`: the same bits.
+The rows are copied into level order, so that each core streams through its share of a level;
+without the copy a solve of a grid took four times as long. Narrow levels do not pay for waking the
+other threads: one sweeps runs of them. Every row is summed in the order of `serial`: the same bits.
 Source: Anderson and Saad, Solving sparse triangular linear systems on parallel computers, 1989.
 """
 

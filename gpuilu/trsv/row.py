@@ -1,0 +1,136 @@
+"""x_i = (b_i - sum_{j != i} t_ij x_j) / t_ii, rows in level order, no barrier: self-scheduled rows.
+
+A row waits only for the values it needs, and the value itself is the ready mark (kernels/row.cu).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from gpuilu.backend import cuda, namespace
+from gpuilu.dag import Levels, levels
+from gpuilu.triangle import Triangle, gather_rows
+from gpuilu.trsv.base import Plan
+
+__all__ = ["Row"]
+
+THREADS = 128  # of a block: four warps
+WARPS = THREADS // cuda.WARP
+IN_FLIGHT = 2  # entries a lane polls at once
+LEVELS_AHEAD = 16  # levels that the warps in flight should cover
+FEWEST_BLOCKS = 2  # on each multiprocessor
+
+
+class Row(Plan):
+    """Self-scheduled rows, one to 32 lanes each.
+
+    Memory: the triangle once more, in level order, and a vector of scratch for each stream.
+    """
+
+    name = "row"
+    device = "cuda"
+    source = "Liu et al. 2016; Dufrechou and Ezzatti 2018 (the value as its own ready mark)"
+
+    def __init__(self, T: Triangle) -> None:
+        super().__init__(T)
+        xp = namespace(T.indptr)
+        found = levels(T)
+        self.lanes = _lanes(T)
+        self._order = found.level_order
+        position = xp.empty(T.n, np.int32)
+        position[self._order] = xp.arange(T.n, dtype=np.int32)
+        self._first = T.indptr[self._order]
+        self._indptr = xp.zeros(T.n + 1, np.int32)
+        self._indptr[1:] = xp.cumsum(T.indptr[self._order + 1] - self._first)
+        self._indices = position[gather_rows(self._indptr, self._first, T.indices)]
+        self._data = xp.empty_like(T.data)
+        self._diag = None if T.diag is None else xp.empty_like(T.diag)
+        self._scale = None if T.diag is None else xp.empty_like(T.diag)
+        self._task_ptr = _tasks(found, cuda.WARP // self.lanes)
+        self.tasks_a_level = len(self._task_ptr) / max(found.n_levels, 1)
+        self._launcher = cuda.Launcher()
+        self._workspaces = cuda.Workspaces(self._launcher)
+        self._configurations: dict[Any, tuple[Any, int]] = {}
+        self._enqueueing = threading.Lock()
+        self._rows = cuda.struct(
+            len(self._task_ptr) - 1,
+            *(self._task_ptr, self._indptr, self._indices, self._order),
+            *(self._data, self._scale, self._diag),
+        )
+        self.refresh()
+
+    def refresh(self) -> None:
+        T = self.T
+        cuda.gather_rows(self._indptr, self._first, T.data, self._data)
+        if T.diag is not None:
+            T.diag.take(self._order, out=self._diag)
+            value = cuda.value_type(T.dtype)
+            cuda.for_each("row", f"reciprocals<{value}>", T.n, T.n, self._diag, self._scale)
+
+    def solve(self, x: Any) -> None:
+        self.check()
+        nrhs = 1 if x.ndim == 1 else x.shape[1]
+        function, blocks = self._configuration(x.dtype, nrhs)
+        with self._enqueueing:
+            scratch = self._workspaces.get(x.nbytes)
+            scratch.fill_marks(x.nbytes)
+            arguments = (self._rows, x, scratch.data, np.int32(nrhs), scratch.launch)
+            function((blocks,), (THREADS,), arguments)
+
+    def check(self) -> None:
+        self._launcher.raise_if_stalled()
+
+    @property
+    def nbytes(self) -> int:
+        held = (self._order, self._first, self._indptr, self._indices, self._data, self._task_ptr)
+        diagonal = () if self._diag is None else (self._diag, self._scale)
+        return sum(a.nbytes for a in (*held, *diagonal)) + self._workspaces.nbytes
+
+    def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
+        """(kernel, blocks) for right-hand sides of that dtype and number."""
+        columns = 1 if nrhs == 1 else 2 if dtype == np.complex128 else 4
+        key = (dtype.char, columns)
+        if key not in self._configurations:
+            factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+            unit = str(self.T.unit_diagonal).lower()
+            parameters = f"{factor},{vector},{self.lanes},{IN_FLIGHT},{columns},{unit}"
+            function = cuda.kernel("row", f"row_solve<{parameters}>")
+            self._configurations[key] = function, self._blocks(function)
+        return self._configurations[key]
+
+    def _blocks(self, function: Any) -> int:
+        """Few warps where levels are narrow, for many pollers slow each other; all where wide."""
+        full = cuda.full_grid(function, THREADS)
+        fewest = FEWEST_BLOCKS * full // cuda.resident_blocks(function, THREADS)
+        wanted = int(self.tasks_a_level * LEVELS_AHEAD / WARPS)
+        enough = -(-len(self._task_ptr) // WARPS)
+        return max(1, min(full, max(fewest, wanted), enough))
+
+
+def _lanes(T: Triangle) -> int:
+    """Lanes a row: about one an entry, a power of two."""
+    mean = len(T.indices) / max(T.n, 1)
+    lanes = 1
+    while lanes < mean and lanes < cuda.WARP:
+        lanes *= 2
+    return lanes
+
+
+def _tasks(found: Levels, rows: int) -> Any:
+    """Cut every level into runs of at most `rows` rows: shape (n_tasks + 1,)."""
+    level_ptr = found.level_ptr
+    xp = namespace(level_ptr)
+    size = level_ptr[1:] - level_ptr[:-1]
+    first_task = xp.zeros(found.n_levels + 1, np.int32)
+    first_task[1:] = xp.cumsum((size + np.int32(rows - 1)) // np.int32(rows))
+    n_tasks = int(first_task[-1])
+    task = xp.arange(n_tasks + 1, dtype=np.int32)
+    level = xp.searchsorted(first_task[1:], task, side="right").astype(np.int32)
+    level = xp.minimum(level, np.int32(max(found.n_levels - 1, 0)))
+    if n_tasks == 0:
+        return xp.zeros(1, np.int32)
+    start = level_ptr[level] + np.int32(rows) * (task - first_task[level])
+    return xp.minimum(start, level_ptr[level + 1]).astype(np.int32)
