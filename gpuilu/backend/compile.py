@@ -2,7 +2,7 @@
 
 CuPy's own kernel cache does not see headers found through include paths, and CuPy appends
 ``-ftz=true``, which flushes float32 subnormals. So NVRTC is called here, and the disk cache is
-keyed by everything that matters: every source file, the architecture, NVRTC's version and the options.
+keyed by everything that matters: the sources, the architecture, NVRTC's version and the options.
 """
 
 from __future__ import annotations
