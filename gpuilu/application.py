@@ -150,6 +150,8 @@ class Application:
 
     def update(self, source: Any, *, check: bool) -> None:
         """Factor new values aside, then copy them in; on failure nothing has changed."""
+        if self._on_gpu:
+            cuda.refuse_capture("an update")
         factors = self.factorization.factorize(source, check=check).astype(self.factor_dtype)
         A = self.A
         if A is not None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuilu.backend import cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
-from gpuilu.triangle import Triangle
+from gpuilu.triangle import Pattern
 
 __all__ = ["Levels", "levels"]
 
@@ -44,7 +44,7 @@ class Levels:
         return self.level.nbytes + self.level_ptr.nbytes + self.level_order.nbytes
 
 
-def levels(T: Triangle) -> Levels:
+def levels(T: Pattern) -> Levels:
     """Level sets of T: O(n + nnz), on a GPU in one launch and a sort."""
     if on_gpu(T.indptr):
         return _levels_cuda(T)
@@ -53,14 +53,14 @@ def levels(T: Triangle) -> Levels:
     return Levels(level, level_ptr, level_order)
 
 
-def count_levels(T: Triangle) -> int:
+def count_levels(T: Pattern) -> int:
     """The number of levels alone."""
     if on_gpu(T.indptr):
         return int(_depths_cuda(T).max()) if T.n else 0
     return int(_level_of_rows(T.lower, T.indptr, T.indices)[1])
 
 
-def _levels_cuda(T: Triangle) -> Levels:
+def _levels_cuda(T: Pattern) -> Levels:
     xp = namespace(T.indptr)
     if T.n == 0:
         none = xp.empty(0, np.int32)
@@ -76,7 +76,7 @@ def _levels_cuda(T: Triangle) -> Levels:
 CHUNK = 1024  # threads of a block in levels.cu, one row each
 
 
-def _depths_cuda(T: Triangle) -> Any:
+def _depths_cuda(T: Pattern) -> Any:
     """level + 1 of every row, by the self-scheduled pass of levels.cu; waits for it."""
     depth = namespace(T.indptr).zeros(T.n, np.uint32)
     launcher = cuda.Launcher()

@@ -8,6 +8,7 @@ import numpy as np
 
 __all__ = [
     "BackendUnavailableError",
+    "CaptureError",
     "DeviceMismatchError",
     "GpuiluError",
     "InvalidMatrixError",
@@ -104,6 +105,10 @@ class UnsupportedAlgorithmError(GpuiluError, ValueError):
 
 class BackendUnavailableError(GpuiluError, ImportError):
     """The requested device or an optional package is not available."""
+
+
+class CaptureError(GpuiluError, RuntimeError):
+    """Something that cannot be part of a CUDA graph was asked for during a stream capture."""
 
 
 class KernelCompileError(GpuiluError, RuntimeError):

@@ -11,33 +11,45 @@ import scipy.sparse as sp
 from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 
-__all__ = ["Transposed", "Triangle", "gather_rows"]
+__all__ = ["Pattern", "Transposed", "Triangle", "gather_rows"]
 
 
 @dataclass(frozen=True, eq=False)
-class Triangle:
-    """T = strict + D, where D is the identity if `diag` is None.
+class Pattern:
+    """The pattern of a strict triangle.
 
     Parameters
     ----------
     lower : bool
-        Which triangle the strict part lies in.
+        Which triangle it lies in.
     indptr, indices : int32 ndarray, shapes (n + 1,) and (nnz_strict,)
-        Pattern of the strict part, columns ascending in each row.
-    data : ndarray, shape (nnz_strict,)
-    diag : ndarray, shape (n,), or None
-        The diagonal; None means a unit diagonal.
+        Columns ascending in each row.
     """
 
     lower: bool
     indptr: np.ndarray
     indices: np.ndarray
-    data: np.ndarray
-    diag: np.ndarray | None
 
     @property
     def n(self) -> int:
         return len(self.indptr) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Triangle(Pattern):
+    """T = strict + D, where D is the identity if `diag` is None.
+
+    Parameters
+    ----------
+    lower, indptr, indices
+        The pattern of the strict part.
+    data : ndarray, shape (nnz_strict,)
+    diag : ndarray, shape (n,), or None
+        The diagonal; None means a unit diagonal.
+    """
+
+    data: np.ndarray
+    diag: np.ndarray | None
 
     @property
     def nnz(self) -> int:

@@ -69,4 +69,5 @@ def moved(x: Any, dtype: np.dtype, device: str) -> Any:
             f"the array is on {here} and the factors are on {device}; "
             "move one of them, for instance with M.to(...)"
         )
+    cuda.refuse_capture("a copy between host and device")
     return cuda.placed(namespace(x).ascontiguousarray(x, dtype=dtype), device)

@@ -20,7 +20,7 @@ import numpy as np
 
 from gpuilu.backend import is_cupy
 from gpuilu.backend.compile import VALUE_TYPES, cubin
-from gpuilu.errors import BackendUnavailableError, SolveStalledError
+from gpuilu.errors import BackendUnavailableError, CaptureError, SolveStalledError
 
 __all__ = [
     "Launcher",
@@ -347,6 +347,12 @@ class StreamOrder:
         for key, stream in list(self._streams.items()):
             if key[0] != "capture":
                 stream.synchronize()
+
+
+def refuse_capture(what: str) -> None:
+    """Raise if the current stream is being captured into a graph."""
+    if cupy().cuda.get_current_stream().is_capturing():
+        raise CaptureError(f"{what} cannot be captured into a CUDA graph")
 
 
 PER_THREAD_STREAM = 2

@@ -24,7 +24,7 @@ from gpuilu.factor.base import (
     zero_pivot_error,
 )
 from gpuilu.factor.split import Split
-from gpuilu.triangle import Triangle
+from gpuilu.triangle import Pattern
 
 __all__ = ["ILU0"]
 
@@ -123,8 +123,8 @@ class ILU0(PatternFactorization):
     def _order(self) -> Any:
         """Rows by level of the strict lower triangle, kept for the next numeric phase."""
         if self._level_order is None:
-            pattern = self._triangles.lower_pattern
-            self._level_order = levels(Triangle(True, *pattern, pattern[1], None)).level_order
+            lower = Pattern(True, *self._triangles.lower_pattern)
+            self._level_order = levels(lower).level_order
         return self._level_order
 
     @property

@@ -5,7 +5,8 @@ namespace gpuilu {
 
 // The triangle as `row_solve` reads it: rows by position in level order, columns as positions.
 // Task q is the run of rows task_ptr[q] .. task_ptr[q + 1], never across two levels and never more
-// than a warp holds. `scale` is 1 / diagonal, or zero where only the division is safe.
+// than a warp holds. `row` is the row in x, or -1 for a segment of a long row, which has no b and a
+// unit diagonal. `scale` is 1 / diagonal, or zero where only the division is safe.
 template <class F>
 struct Rows {
   int n_tasks;
@@ -84,10 +85,11 @@ __device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, V* x, 
                               Launch launch, Patience& patience, int lane) {
   const bool mine_is_row = mine.position >= 0;
   const bool leads = mine_is_row && lane % G == 0;
+  const bool has_x = leads && mine.row >= 0;
   V s[C];
 #pragma unroll
   for (int c = 0; c < C; ++c)
-    s[c] = leads && c0 + c < nrhs ? x[(long long)mine.row * nrhs + c0 + c] : V(0);
+    s[c] = has_x && c0 + c < nrhs ? x[(long long)mine.row * nrhs + c0 + c] : V(0);
   int column[R];
   F value[R];
 #pragma unroll
@@ -114,7 +116,7 @@ __device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, V* x, 
     if (!leads || c0 + c >= nrhs) continue;
     if (!UNIT) s[c] = divided(s[c], T, mine);
     publish(y + (long long)mine.position * nrhs + c0 + c, s[c]);
-    x[(long long)mine.row * nrhs + c0 + c] = s[c];
+    if (has_x) x[(long long)mine.row * nrhs + c0 + c] = s[c];
   }
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuilu.backend import cuda, on_gpu
 from gpuilu.triangle import Transposed, Triangle
 from gpuilu.trsv.base import Plan
 
@@ -42,6 +43,11 @@ class TriangularForms:
             trans = "T"
         with self._building:
             if trans not in self._plans:
+                if on_gpu(self.T.data):
+                    cuda.refuse_capture(
+                        f"the first solve with trans={trans!r}, which builds that form (call "
+                        f"prepare({trans!r}) before),"
+                    )
                 form = Transposed(self.T, conjugate=trans == "H")
                 self._plans[trans] = self.algorithm(form.triangle)
                 self._transposed[trans] = form

@@ -14,6 +14,7 @@ from gpuilu.backend import cuda, namespace
 from gpuilu.dag import Levels, levels
 from gpuilu.triangle import Triangle, gather_rows
 from gpuilu.trsv.base import Plan
+from gpuilu.trsv.long_rows import cut_long_rows
 
 __all__ = ["Row"]
 
@@ -22,6 +23,7 @@ WARPS = THREADS // cuda.WARP
 IN_FLIGHT = 2  # entries a lane polls at once
 LEVELS_AHEAD = 16  # levels that the warps in flight should cover
 FEWEST_BLOCKS = 2  # on each multiprocessor
+SEGMENT, LONG = 64, 16  # rows beyond SEGMENT entries and LONG times the mean are cut
 
 
 class Row(Plan):
@@ -36,47 +38,65 @@ class Row(Plan):
 
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
-        xp = namespace(T.indptr)
-        found = levels(T)
         self.lanes = _lanes(T)
-        self._order = found.level_order
-        position = xp.empty(T.n, np.int32)
-        position[self._order] = xp.arange(T.n, dtype=np.int32)
-        self._first = T.indptr[self._order]
-        self._indptr = xp.zeros(T.n + 1, np.int32)
-        self._indptr[1:] = xp.cumsum(T.indptr[self._order + 1] - self._first)
-        self._indices = position[gather_rows(self._indptr, self._first, T.indices)]
-        self._data = xp.empty_like(T.data)
-        self._diag = None if T.diag is None else xp.empty_like(T.diag)
-        self._scale = None if T.diag is None else xp.empty_like(T.diag)
-        self._task_ptr = _tasks(found, cuda.WARP // self.lanes)
-        self.tasks_a_level = len(self._task_ptr) / max(found.n_levels, 1)
+        self._pack(T)
         self._launcher = cuda.Launcher()
         self._workspaces = cuda.Workspaces(self._launcher)
         self._configurations: dict[Any, tuple[Any, int]] = {}
         self._enqueueing = threading.Lock()
         self._rows = cuda.struct(
             len(self._task_ptr) - 1,
-            *(self._task_ptr, self._indptr, self._indices, self._order),
+            *(self._task_ptr, self._indptr, self._indices, self._row),
             *(self._data, self._scale, self._diag),
         )
         self.refresh()
 
+    def _pack(self, T: Triangle) -> None:
+        """Rows in level order, columns as positions in that order, long rows cut."""
+        xp = namespace(T.indptr)
+        mean = len(T.indices) / max(T.n, 1)
+        cut = cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
+        P = cut.pattern
+        found = levels(P)
+        order = found.level_order
+        position = xp.empty(P.n, np.int32)
+        position[order] = xp.arange(P.n, dtype=np.int32)
+        first = P.indptr[order]
+        self._row = cut.row[order]
+        self._indptr = xp.zeros(P.n + 1, np.int32)
+        self._indptr[1:] = xp.cumsum(P.indptr[order + 1] - first)
+        self._indices = position[gather_rows(self._indptr, first, P.indices)]
+        # Where the values come from: runs of rows, or single entries where rows were cut.
+        self._first = first if P.n == T.n else None
+        self._source = None if P.n == T.n else gather_rows(self._indptr, first, cut.source)
+        self._data = xp.empty(len(self._indices), T.dtype)
+        self._diag: Any = None if T.diag is None else xp.ones(P.n, T.dtype)
+        self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
+        self._task_ptr = _tasks(found, cuda.WARP // self.lanes)
+        self.tasks_a_level = len(self._task_ptr) / max(found.n_levels, 1)
+
     def refresh(self) -> None:
         T = self.T
-        cuda.gather_rows(self._indptr, self._first, T.data, self._data)
+        if self._source is None:
+            cuda.gather_rows(self._indptr, self._first, T.data, self._data)
+        else:
+            xp = namespace(T.data)
+            minus_one = T.dtype.type(-1)
+            self._data[...] = xp.where(self._source < 0, minus_one, T.data[self._source])
         if T.diag is not None:
-            T.diag.take(self._order, out=self._diag)
-            value = cuda.value_type(T.dtype)
-            cuda.for_each("row", f"reciprocals<{value}>", T.n, T.n, self._diag, self._scale)
+            mine = self._row >= 0
+            self._diag[mine] = T.diag[self._row[mine]]
+            value, n = cuda.value_type(T.dtype), len(self._diag)
+            cuda.for_each("row", f"reciprocals<{value}>", n, n, self._diag, self._scale)
 
     def solve(self, x: Any) -> None:
         self.check()
         nrhs = 1 if x.ndim == 1 else x.shape[1]
         function, blocks = self._configuration(x.dtype, nrhs)
         with self._enqueueing:
-            scratch = self._workspaces.get(x.nbytes)
-            scratch.fill_marks(x.nbytes)
+            nbytes = len(self._row) * nrhs * x.itemsize
+            scratch = self._workspaces.get(nbytes)
+            scratch.fill_marks(nbytes)
             arguments = (self._rows, x, scratch.data, np.int32(nrhs), scratch.launch)
             function((blocks,), (THREADS,), arguments)
 
@@ -85,9 +105,10 @@ class Row(Plan):
 
     @property
     def nbytes(self) -> int:
-        held = (self._order, self._first, self._indptr, self._indices, self._data, self._task_ptr)
-        diagonal = () if self._diag is None else (self._diag, self._scale)
-        return sum(a.nbytes for a in (*held, *diagonal)) + self._workspaces.nbytes
+        held = (self._row, self._first, self._source, self._indptr, self._indices, self._data)
+        diagonal = (self._task_ptr, self._diag, self._scale)
+        arrays = sum(a.nbytes for a in (*held, *diagonal) if a is not None)
+        return arrays + self._workspaces.nbytes
 
     def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
         """(kernel, blocks) for right-hand sides of that dtype and number."""
