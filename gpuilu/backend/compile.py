@@ -57,13 +57,11 @@ def cubin(family: str, kernel: str, architecture: str) -> tuple[bytes, str]:
         Such as ``sm_90``.
     """
     path = _cache_folder() / f"{_key(family, kernel, architecture)}.cubin"
-    try:
-        header, code = path.read_bytes().split(b"\n", 1)
-        return code, json.loads(header)["name"]
-    except (OSError, ValueError, KeyError):
-        pass
+    if stored := _stored(path):
+        return stored
     code, name = compile_cubin(family, kernel, architecture)
-    _store(path, json.dumps({"name": name, "kernel": kernel}).encode() + b"\n" + code)
+    header = {"kernel": kernel, "name": name, "sha256": hashlib.sha256(code).hexdigest()}
+    _store(path, json.dumps(header).encode() + b"\n" + code)
     return code, name
 
 
@@ -124,6 +122,17 @@ def _cache_folder() -> Path:
     named = os.environ.get("GPUILU_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(named) if named else Path(base) / "gpuilu"
+
+
+def _stored(path: Path) -> tuple[bytes, str] | None:
+    """What `_store` wrote there, or None if it is not there or not whole."""
+    try:
+        line, code = path.read_bytes().split(b"\n", 1)
+        header = json.loads(line)
+        whole = header["sha256"] == hashlib.sha256(code).hexdigest()
+    except (OSError, ValueError, KeyError):
+        return None
+    return (code, header["name"]) if whole else None
 
 
 def _store(path: Path, content: bytes) -> None:

@@ -20,6 +20,7 @@ __all__ = ["Row"]
 
 THREADS = 128  # of a block: four warps
 WARPS = THREADS // cuda.WARP
+LANES = (1, 2, 4, 8, 16, 32)  # a row may have
 IN_FLIGHT = 2  # entries a lane polls at once
 LEVELS_AHEAD = 16  # levels that the warps in flight should cover
 FEWEST_BLOCKS = 2  # on each multiprocessor
@@ -112,7 +113,7 @@ class Row(Plan):
 
     def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
         """(kernel, blocks) for right-hand sides of that dtype and number."""
-        columns = 1 if nrhs == 1 else 2 if dtype == np.complex128 else 4
+        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
         key = (dtype.char, columns)
         if key not in self._configurations:
             factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
@@ -131,13 +132,15 @@ class Row(Plan):
         return max(1, min(full, max(fewest, wanted), enough))
 
 
+def columns_at_once(vector: str) -> int:
+    """Right-hand sides of a block that one pass over a row serves, by the char of their dtype."""
+    return 2 if vector == "D" else 4
+
+
 def _lanes(T: Triangle) -> int:
-    """Lanes a row: about one an entry, a power of two."""
+    """Lanes a row: about one an entry."""
     mean = len(T.indices) / max(T.n, 1)
-    lanes = 1
-    while lanes < mean and lanes < cuda.WARP:
-        lanes *= 2
-    return lanes
+    return next((lanes for lanes in LANES if lanes >= mean), LANES[-1])
 
 
 def _tasks(found: Levels, rows: int) -> Any:
