@@ -66,6 +66,8 @@ class Application:
         plan = find(self.algorithm, options.device_kind, deterministic=options.deterministic)
         self._L = None if factors.L is None else TriangularForms(factors.L, plan)
         self._U = None if factors.U is None else TriangularForms(factors.U, plan)
+        both = [forms for forms in (self._L, self._U) if forms is not None]
+        self._sequence = {"N": both, "T": both[::-1]}
         perm_r, perm_c = factorization.permutations
         self._gather = {"N": _inverse(perm_r), "T": _inverse(perm_c)}
         self._scatter = {"N": perm_c, "T": perm_r}
@@ -107,21 +109,22 @@ class Application:
         triangles = self.factors.triangles
         return triangles[0].dtype if triangles else self.dtype
 
-    def apply(self, x: Any, trans: str) -> None:
-        """x <- op(M)^-1 x in place, x on this device; on a GPU the work is only enqueued.
+    def apply(self, x: Any, trans: str, b: Any = None) -> None:
+        """x <- op(M)^-1 b, or op(M)^-1 x without b; on a GPU the work is only enqueued.
 
-        `trans` is 'N', 'T', 'H', or 'C' for the conjugate of 'N'.
+        x and b are C-contiguous on this device, of the result's dtype, and do not overlap. `trans`
+        is 'N', 'T', 'H', or 'C' for the conjugate of 'N'.
         """
         with self._lock.read():
             if self._order is not None:
                 self._order.before_apply()
             start = time.perf_counter()
             if trans == "C":
-                np.conjugate(x, out=x)
-                self._iterate(x, "N")
+                np.conjugate(x if b is None else b, out=x)
+                self._iterate(x, None, "N")
                 np.conjugate(x, out=x)
             else:
-                self._iterate(x, trans)
+                self._iterate(x, b, trans)
             elapsed = (time.perf_counter() - start) * 1e3
         if x.ndim == 1 and not self._on_gpu:
             self.apply_ms = min(elapsed, self.apply_ms or elapsed)
@@ -134,9 +137,8 @@ class Application:
 
     def raise_known_trouble(self) -> None:
         """Raise what earlier applies ran into, as far as it is known without waiting."""
-        for forms in (self._L, self._U):
-            if forms is not None:
-                forms.check()
+        for forms in self._sequence["N"]:
+            forms.check()
 
     def on_device(self) -> Any:
         """A context in which this application's device is the current one."""
@@ -144,9 +146,8 @@ class Application:
 
     def prepare(self, trans: str) -> None:
         """Build the transposed forms that an apply with `trans` needs."""
-        for forms in (self._L, self._U):
-            if forms is not None:
-                forms.plan(trans)
+        for forms in self._sequence["N"]:
+            forms.plan(trans)
 
     def update(self, source: Any, *, check: bool) -> None:
         """Factor new values aside, then copy them in; on failure nothing has changed."""
@@ -169,7 +170,7 @@ class Application:
     @property
     def nbytes(self) -> int:
         """Bytes held in all forms built so far, and by the factorisation."""
-        held = sum(forms.nbytes for forms in (self._L, self._U) if forms is not None)
+        held = sum(forms.nbytes for forms in self._sequence["N"])
         if self.A is not None:
             held += self.A.data.nbytes + self.A.indices.nbytes + self.A.indptr.nbytes
         return held + self.factorization.nbytes
@@ -252,16 +253,16 @@ class Application:
         arguments = self._rebuild_arguments(factors, A)
         return _restore(arguments, self.analysis_ms, self.factorization_ms)
 
-    def _iterate(self, x: np.ndarray, trans: str) -> None:
+    def _iterate(self, x: Any, b: Any, trans: str) -> None:
         if self.iterations == 1:
-            self._substitute(x, trans)
+            self._substitute(x, b, trans)
             return
-        b = x.copy()
-        self._substitute(x, trans)
+        b = x.copy() if b is None else b
+        self._substitute(x, b, trans)
         for _ in range(self.iterations - 1):
             r = b - self._multiply(x, trans)
             r = namespace(x).ascontiguousarray(r, dtype=x.dtype)
-            self._substitute(r, trans)
+            self._substitute(r, None, trans)
             x += r
 
     def _multiply(self, x: np.ndarray, trans: str) -> np.ndarray:
@@ -273,13 +274,14 @@ class Application:
             return self.A.T @ x
         return (self.A.T @ x.conj()).conj()
 
-    def _substitute(self, x: np.ndarray, trans: str) -> None:
+    def _substitute(self, x: Any, b: Any, trans: str) -> None:
         side = "N" if trans == "N" else "T"
         if (order := self._gather[side]) is not None:
-            x[...] = x[order]
-        for forms in (self._L, self._U) if side == "N" else (self._U, self._L):
-            if forms is not None:
-                forms.solve(x, trans)
+            x[...] = (x if b is None else b)[order]
+            b = None
+        for forms in self._sequence[side]:
+            forms.solve(x, trans, b)
+            b = None
         if (order := self._scatter[side]) is not None:
             x[...] = x[order]
 

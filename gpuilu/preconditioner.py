@@ -17,7 +17,7 @@ from gpuilu.errors import ShapeMismatchError, require_choice
 from gpuilu.info import Info
 from gpuilu.operands import as_operator, is_operator
 from gpuilu.options import device_name
-from gpuilu.vectors import as_array, check_out, moved, result_dtype, workspace
+from gpuilu.vectors import as_array, check_out, moved, operands, result_dtype
 
 __all__ = ["Preconditioner"]
 
@@ -93,11 +93,11 @@ class Preconditioner(LinearOperator):
     def _solve(self, b: Any, form: str, dtype: np.dtype, out: Any) -> Any:
         application = self._application
         if (here := cuda.place_of(b)) == application.device:
-            x = workspace(b, dtype, out)
-            self._apply(x, form)
+            x, b = operands(b, dtype, out)
+            self._apply(x, b, form)
         else:
             x = moved(b, dtype, application.device)
-            self._apply(x, form)
+            self._apply(x, None, form)
             x = moved(x, dtype, here)
             application.raise_known_trouble()
         if out is None:
@@ -106,11 +106,12 @@ class Preconditioner(LinearOperator):
             out[...] = x
         return out
 
-    def _apply(self, x: Any, form: str) -> None:
+    def _apply(self, x: Any, b: Any, form: str) -> None:
         # A single column goes the way of a vector, which is faster and gives the same bits.
-        flat = x.reshape(-1) if x.ndim == 2 and x.shape[1] == 1 else x
-        if flat.size:
-            self._application.apply(flat, form)
+        if x.ndim == 2 and x.shape[1] == 1:
+            x, b = x.reshape(-1), None if b is None else b.reshape(-1)
+        if x.size:
+            self._application.apply(x, form, b)
 
     def matvec(self, x: Any) -> np.ndarray:
         """M^-1 x for x of shape (n,) or (n, 1)."""

@@ -10,7 +10,7 @@ from gpuilu.backend import cuda, is_cupy, namespace
 from gpuilu.csr import VALUE_DTYPES
 from gpuilu.errors import DeviceMismatchError, ShapeMismatchError, UnsupportedDtypeError
 
-__all__ = ["as_array", "check_out", "moved", "result_dtype", "workspace"]
+__all__ = ["as_array", "check_out", "moved", "operands", "result_dtype"]
 
 
 def as_array(x: Any) -> Any:
@@ -48,14 +48,24 @@ def check_out(out: Any, b: Any, dtype: np.dtype) -> None:
         raise ShapeMismatchError("out is read-only")
 
 
-def workspace(b: Any, dtype: np.dtype, out: Any) -> Any:
-    """A C-contiguous array that holds b: `out` itself where its layout allows, else a new one."""
+def operands(b: Any, dtype: np.dtype, out: Any) -> tuple[Any, Any]:
+    """(x, b) to solve with: C-contiguous, of that dtype; b is None where x already holds it.
+
+    x is `out` itself where its layout allows, else a new array.
+    """
     xp = namespace(b)
+    if out is b and b.flags.c_contiguous:
+        return out, None
+    if b.dtype != dtype or not b.flags.c_contiguous or _overlap(b, out):
+        b = xp.array(b, dtype=dtype, order="C")
+        return (b, None) if out is None or not out.flags.c_contiguous else (out, b)
     if out is None or not out.flags.c_contiguous:
-        return xp.array(b, dtype=dtype, order="C")
-    if out is not b:
-        out[...] = b.copy() if xp.may_share_memory(out, b) else b
-    return out
+        return xp.empty(b.shape, dtype), b
+    return out, b
+
+
+def _overlap(b: Any, out: Any) -> bool:
+    return out is not None and bool(namespace(b).may_share_memory(b, out))
 
 
 def moved(x: Any, dtype: np.dtype, device: str) -> Any:

@@ -81,7 +81,7 @@ __device__ V divided(V s, const Rows<F>& T, const Row<F, V, R>& mine) {
 
 // Columns c0 .. c0 + C of one task's rows.
 template <class F, class V, int G, int R, int C, bool UNIT>
-__device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, V* x, V* y, int nrhs, int c0,
+__device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, const V* b, V* x, V* y, int nrhs, int c0,
                               Launch launch, Patience& patience, int lane) {
   const bool mine_is_row = mine.position >= 0;
   const bool leads = mine_is_row && lane % G == 0;
@@ -89,7 +89,7 @@ __device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, V* x, 
   V s[C];
 #pragma unroll
   for (int c = 0; c < C; ++c)
-    s[c] = has_x && c0 + c < nrhs ? x[(long long)mine.row * nrhs + c0 + c] : V(0);
+    s[c] = has_x && c0 + c < nrhs ? b[(long long)mine.row * nrhs + c0 + c] : V(0);
   int column[R];
   F value[R];
 #pragma unroll
@@ -120,20 +120,20 @@ __device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, V* x, 
   }
 }
 
-// Solve T x = b in place: x holds b on entry, row-major (n, nrhs). y, in level order and marked "not
-// ready", carries the values from row to row. G lanes a row, R entries a lane in flight, one warp a
+// Solve T x = b, row-major (n, nrhs); b may be x. y, in level order and marked "not ready", carries
+// the values from row to row. G lanes a row, R entries a lane in flight, one warp a
 // task, C right-hand sides at once. Any grid of blocks of whole warps; 256 threads at most.
 //
 // Ordering: a row reads y_j by relaxed polls until the mark is gone; the word is the value, written
-// once by one relaxed store, so no other memory is communicated and no fence is needed. x and b are
-// read and written by the lane that owns the row, and by no other.
+// once by one relaxed store, so no other memory is communicated and no fence is needed. b_i is read and
+// x_i written by the lane that owns row i, in this order, and by no other: b may be x.
 // Progress: tasks are taken in level order; a warp works off its tickets in the order in which it
 // took them, so the holder of the smallest unfinished task is running it, and what that task waits
 // for is finished. Rows of one task are of one level and never wait for each other.
 // Source: Liu et al. 2016 (no barrier between levels); Dufrechou and Ezzatti 2018 (NaN as the mark).
 template <class F, class V, int G, int R, int C, bool UNIT>
 __global__ void __launch_bounds__(256)
-    row_solve(Rows<F> T, V* x, V* y, int nrhs, Launch launch) {
+    row_solve(Rows<F> T, const V* b, V* x, V* y, int nrhs, Launch launch) {
   const int lane = threadIdx.x & 31;
   Patience patience;
   Row<F, V, R> current, next;
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(256)
     load_extent<F, V, G, R>(T, last, lane, after);
     if (lane == 0) taken = take_ticket(launch);
     for (int c0 = 0; c0 < nrhs; c0 += C)
-      solve_columns<F, V, G, R, C, UNIT>(T, current, x, y, nrhs, c0, launch, patience, lane);
+      solve_columns<F, V, G, R, C, UNIT>(T, current, b, x, y, nrhs, c0, launch, patience, lane);
     task = upcoming;
     upcoming = last;
     current = next;

@@ -8,8 +8,6 @@ from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any, ClassVar
 
-import numpy as np
-
 import gpuilu.trsv
 from gpuilu.errors import UnknownAlgorithmError, UnsupportedAlgorithmError
 from gpuilu.triangle import Triangle
@@ -35,8 +33,12 @@ class Plan(ABC):
         self.T = T
 
     @abstractmethod
-    def solve(self, x: np.ndarray) -> None:
-        """x <- T^-1 x in place; x is C-contiguous, (n,) or (n, nrhs), of at least T's precision."""
+    def solve(self, x: Any, b: Any = None) -> None:
+        """x <- T^-1 b, or x <- T^-1 x without b.
+
+        x and b are C-contiguous, (n,) or (n, nrhs), of one dtype at least as wide as T's; they do
+        not overlap.
+        """
 
     def refresh(self) -> None:  # noqa: B027
         """Take up the triangle's present values; needed only where the plan holds copies."""

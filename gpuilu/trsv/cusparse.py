@@ -48,14 +48,14 @@ class Cusparse(Plan):
         self._matrix = _csr_arrays(self.T)
         self._solvers.clear()
 
-    def solve(self, x: Any) -> None:
+    def solve(self, x: Any, b: Any = None) -> None:
         if x.size == 0:
             return
         with self._enqueueing, self._order.update():
             key = (x.dtype, x.shape[1:])
             if key not in self._solvers:
                 self._solvers[key] = _Solver(self.T, self._matrix, x)
-            self._solvers[key].solve(x)
+            self._solvers[key].solve(x, x if b is None else b)
 
     @property
     def nbytes(self) -> int:
@@ -84,8 +84,8 @@ class _Solver:
         self._buffer = xp.empty(max(size.value, 1), np.uint8)
         self._run("_analysis", ctypes.c_void_p(self._buffer.data.ptr))
 
-    def solve(self, x: Any) -> None:
-        self._b[...] = x
+    def solve(self, x: Any, b: Any) -> None:
+        self._b[...] = b
         self._run("_solve")
         x[...] = self._x
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import numpy as np
-
 from gpuilu.backend import cuda, on_gpu
 from gpuilu.triangle import Transposed, Triangle
 from gpuilu.trsv.base import Plan
@@ -24,13 +22,13 @@ class TriangularForms:
         self._transposed: dict[str, Transposed] = {}
         self._building = threading.Lock()
 
-    def solve(self, x: np.ndarray, trans: str) -> None:
-        """x <- op(T)^-1 x in place."""
+    def solve(self, x: Any, trans: str, b: Any = None) -> None:
+        """x <- op(T)^-1 b, or x <- op(T)^-1 x without b."""
         if x.dtype.kind == "c" and self.T.dtype.kind != "c":
             # A real triangle acts on real and imaginary parts alike: twice as many real columns.
             trans = "T" if trans == "H" else trans
-            x = x.view(x.real.dtype).reshape(self.T.n, -1)
-        self.plan(trans).solve(x)
+            x, b = (a if a is None else _as_real(a) for a in (x, b))
+        self.plan(trans).solve(x, b)
 
     def check(self) -> None:
         """Raise what earlier solves ran into."""
@@ -65,3 +63,8 @@ class TriangularForms:
     def nbytes(self) -> int:
         held: list[Any] = [self.T, *self._plans.values(), *self._transposed.values()]
         return sum(part.nbytes for part in held)
+
+
+def _as_real(x: Any) -> Any:
+    """A complex (n,) or (n, nrhs) as real (n, 2 nrhs), without a copy."""
+    return x.view(x.real.dtype).reshape(len(x), -1)

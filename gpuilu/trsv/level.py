@@ -41,7 +41,9 @@ class Level(Plan):
         if self.T.diag is not None:
             np.take(self.T.diag, self._order, out=self._diag)
 
-    def solve(self, x: np.ndarray) -> None:
+    def solve(self, x: np.ndarray, b: np.ndarray | None = None) -> None:
+        if b is not None:
+            x[...] = b
         T = (self._order, self._indptr, self._indices, self._data, self.T.unit_diagonal, self._diag)
         threads = n_threads()
         if threads == 1:

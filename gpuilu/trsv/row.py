@@ -90,15 +90,16 @@ class Row(Plan):
             value, n = cuda.value_type(T.dtype), len(self._diag)
             cuda.for_each("row", f"reciprocals<{value}>", n, n, self._diag, self._scale)
 
-    def solve(self, x: Any) -> None:
+    def solve(self, x: Any, b: Any = None) -> None:
         self.check()
+        b = x if b is None else b
         nrhs = 1 if x.ndim == 1 else x.shape[1]
         function, blocks = self._configuration(x.dtype, nrhs)
         with self._enqueueing:
             nbytes = len(self._row) * nrhs * x.itemsize
             scratch = self._workspaces.get(nbytes)
             scratch.fill_marks(nbytes)
-            arguments = (self._rows, x, scratch.data, np.int32(nrhs), scratch.launch)
+            arguments = (self._rows, b, x, scratch.data, np.int32(nrhs), scratch.launch)
             function((blocks,), (THREADS,), arguments)
 
     def check(self) -> None:

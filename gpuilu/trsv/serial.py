@@ -16,7 +16,9 @@ class Serial(Plan):
     name = "serial"
     source = "textbook substitution"
 
-    def solve(self, x: np.ndarray) -> None:
+    def solve(self, x: np.ndarray, b: np.ndarray | None = None) -> None:
+        if b is not None:
+            x[...] = b
         T = self.T
         solve = _solve_vector if x.ndim == 1 else _solve_block
         diag = T.data[:0] if T.diag is None else T.diag
