@@ -92,3 +92,28 @@ def backward_error(T, x, b):
         scale[i] = ((abs(t) * abs(X)).sum(axis=0) + abs(b[i])) * max(len(t), 1)
     error = np.divide(residual, scale * eps, out=np.zeros_like(residual), where=scale > 0)
     return float(error.max(initial=0.0))
+
+
+def random_matrix(rng, n, dtype=np.float64, density=0.2, diagonal=2.0):
+    """A random csr_array with entries in [-1, 1] + [-1, 1] i, the diagonal full and about `diagonal`."""
+
+    def values(shape):
+        real = rng.uniform(-1, 1, shape)
+        return real + 1j * rng.uniform(-1, 1, shape) if np.dtype(dtype).kind == "c" else real
+
+    A = np.where(rng.random((n, n)) < density, values((n, n)), 0)
+    np.fill_diagonal(A, diagonal + values(n))
+    return sp.csr_array(A.astype(dtype))
+
+
+def grid(nx, ny):
+    """The 5-point Laplacian on an nx x ny grid, unknowns numbered along x."""
+    x, y = (sp.diags_array([-1.0, 2, -1], offsets=[-1, 0, 1], shape=(m, m)) for m in (nx, ny))
+    return sp.csr_array(sp.kronsum(x, y, format="csr"))
+
+
+def forward_bound(T, x, b):
+    """eps nnz_row |T^-1| (|T||x| + |b|), T dense: how far a backward error of 1 may carry x."""
+    eps = np.finfo(x.dtype).eps
+    length = np.maximum(np.count_nonzero(T, axis=1), 1)[:, None]
+    return eps * abs(np.linalg.inv(T)) @ (length * (abs(T) @ abs(x) + abs(b)))

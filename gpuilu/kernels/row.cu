@@ -73,9 +73,10 @@ __device__ void subtract_batch(const int (&column)[R], const F (&t)[R], const V*
       if (wanted >> (r * C + c) & 1u) s[c] = minus_product(s[c], as_value<V>(t[r]), value[r * C + c]);
 }
 
+// s / t_ii; the reciprocal serves only where it is as precise as s.
 template <class F, class V, int R>
 __device__ V divided(V s, const Rows<F>& T, const Row<F, V, R>& mine) {
-  if (is_zero(mine.scale)) return over(s, as_value<V>(T.diag[mine.position]));
+  if (sizeof(F) < sizeof(V) || is_zero(mine.scale)) return over(s, as_value<V>(T.diag[mine.position]));
   return times(s, as_value<V>(mine.scale));
 }
 
