@@ -62,7 +62,7 @@ class Options:
                 )
         if expected_solves < 1:
             raise OptionError(f"expected_solves must be at least 1, found {expected_solves}")
-        device = device_name(device)
+        device = resolve_device(device)
         return cls(algorithm, device, factor_dtype, int(expected_solves), bool(deterministic))
 
     @property
@@ -90,7 +90,7 @@ class Options:
         return A.with_data(A.data.astype(dtype, copy=False))
 
 
-def device_name(device: str | int) -> str:
+def resolve_device(device: str | int) -> str:
     """`device=` as "auto", "cpu" or "cuda:N", or an error if there is no such device."""
     if device in ("auto", "cpu"):
         return str(device)

@@ -16,7 +16,7 @@ from gpuilu.backend import cuda
 from gpuilu.errors import ShapeMismatchError, require_choice
 from gpuilu.info import Info
 from gpuilu.operands import as_operator, is_operator
-from gpuilu.options import device_name
+from gpuilu.options import resolve_device
 from gpuilu.vectors import as_array, check_out, moved, operands, result_dtype
 
 __all__ = ["Preconditioner"]
@@ -269,7 +269,7 @@ class Preconditioner(LinearOperator):
         BackendUnavailableError
             If the device does not exist here.
         """
-        name = self._application.device if device == "auto" else device_name(device)
+        name = self._application.device if device == "auto" else resolve_device(device)
         if name == self._application.device:
             return self
         return _restore(type(self), self._application.to(name), self._form)
