@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpuilu.backend import cuda, map_arrays, namespace, on_gpu
+from gpuilu.backend import cuda, held_bytes, map_arrays, namespace, on_gpu
 from gpuilu.backend.locks import SharedLock
 from gpuilu.dag import count_levels
 from gpuilu.factor.base import Factorization, Factors, PatternFactorization
@@ -146,8 +146,9 @@ class Application:
 
     def prepare(self, trans: str) -> None:
         """Build the transposed forms that an apply with `trans` needs."""
-        for forms in self._sequence["N"]:
-            forms.plan(trans)
+        with self._lock.read():
+            for forms in self._sequence["N"]:
+                forms.plan(trans)
 
     def update(self, source: Any, *, check: bool) -> None:
         """Factor new values aside, then copy them in; on failure nothing has changed."""
@@ -170,10 +171,9 @@ class Application:
     @property
     def nbytes(self) -> int:
         """Bytes held in all forms built so far, and by the factorisation."""
-        held = sum(forms.nbytes for forms in self._sequence["N"])
-        if self.A is not None:
-            held += self.A.data.nbytes + self.A.indices.nbytes + self.A.indptr.nbytes
-        return held + self.factorization.nbytes
+        return held_bytes(
+            self.factorization, self.factors, self._sequence, self._gather, self._scatter, self.A
+        )
 
     def info(self) -> Info:
         """Facts for the user; counts the levels at the first call."""
@@ -212,9 +212,13 @@ class Application:
             self._n_levels = lower, upper
         return self._n_levels
 
+    def reading(self) -> Any:
+        """A context in which no update changes the factors."""
+        return self._lock.read()
+
     def copy(self) -> Application:
         """The same in arrays of its own."""
-        with self.on_device():
+        with self.on_device(), self._lock.read():
             A = None if self.A is None else self.A.copy()
             return self._rebuilt(map_arrays(self.factors, lambda a: a.copy()), A)
 
@@ -222,8 +226,10 @@ class Application:
         """The same on another device, its algorithm chosen anew."""
         options = replace(self.options, device=device, device_reason="moved there")
         move = cuda.mover(device)
-        factorization, factors = (map_arrays(p, move) for p in (self.factorization, self.factors))
-        A = None if self.A is None else _mapped_matrix(self.A, move)
+        with self.on_device(), self._lock.read():
+            factorization = map_arrays(self.factorization, move)
+            factors = map_arrays(self.factors, move)
+            A = None if self.A is None else _mapped_matrix(self.A, move)
         requested = options.algorithm
         if (requested, options.device_kind) not in algorithms():
             requested = "auto"
@@ -236,7 +242,9 @@ class Application:
         return moved
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (self._rebuild_arguments(), self.analysis_ms, self.factorization_ms))
+        # Copies, because pickling the arrays comes later, when an update may be changing them.
+        arguments = self.copy()._rebuild_arguments()
+        return (_restore, (arguments, self.analysis_ms, self.factorization_ms))
 
     def _rebuild_arguments(self, factors: Factors | None = None, A: Any = None) -> tuple[Any, ...]:
         return (

@@ -140,7 +140,10 @@ def _summed(data: Any, indices: Any, indptr: Any, n: int) -> tuple[Any, Any, Any
     return copy.indptr.astype(np.int32), copy.indices.astype(np.int32), copy.data
 
 
-def with_diagonal(A: CSR, missing: str) -> CSR:
+INSERT = "pass missing_diagonal='insert' to put an explicit zero there"
+
+
+def with_diagonal(A: CSR, missing: str, remedy: str = INSERT) -> CSR:
     """A with every diagonal entry in its pattern: as it is, with zeros inserted, or an error."""
     absent = A.diagonal < 0
     n_absent = int(absent.sum())
@@ -150,8 +153,7 @@ def with_diagonal(A: CSR, missing: str) -> CSR:
         row = int(absent.argmax())
         raise MissingDiagonalError(
             f"row {row} has no stored diagonal entry (a structural zero; {n_absent} of "
-            f"{A.n} rows); pass missing_diagonal='insert' to put an explicit zero there, or "
-            "permute the matrix so that its diagonal is free of zeros "
+            f"{A.n} rows); {remedy}, or permute the matrix so that its diagonal is free of zeros "
             "(scipy.sparse.csgraph.maximum_bipartite_matching)",
             row,
         )

@@ -39,10 +39,6 @@ class Levels:
     def n_levels(self) -> int:
         return len(self.level_ptr) - 1
 
-    @property
-    def nbytes(self) -> int:
-        return self.level.nbytes + self.level_ptr.nbytes + self.level_order.nbytes
-
 
 def levels(T: Pattern) -> Levels:
     """Level sets of T: O(n + nnz), on a GPU in one launch and a sort."""

@@ -303,7 +303,7 @@ def from_factors(
     lower = canonical(L.L if U is None and hasattr(L, "L") else L)
     options = options.for_matrix(lower)
     with cuda.on(options.device):
-        factorization = GivenFactors(source, perm_r, perm_c, options.device)
+        factorization = GivenFactors(source, perm_r, perm_c, options.device, options.widened)
         return _assembled(factorization, source, options, start)
 
 

@@ -235,11 +235,12 @@ class Preconditioner(LinearOperator):
 
     def _factor(self, lower: bool) -> Any:
         transposed, conjugated = FORMS[self._form]
-        factors = self._application.factors
+        application = self._application
+        factors = application.factors
         T = factors.L if lower != transposed else factors.U
         if T is None:
             return None
-        with self._application.on_device():
+        with application.on_device(), application.reading():
             matrix = T.to_csr()
             matrix = matrix.conj() if conjugated else matrix
             return matrix.T.tocsr() if transposed else matrix
@@ -283,7 +284,10 @@ class Preconditioner(LinearOperator):
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Preconditioner:
-        return self.copy()
+        # Views of one operator stay views of one: the factors are copied once.
+        application = memo.setdefault(id(self._application), None) or self._application.copy()
+        memo[id(self._application)] = application
+        return _restore(type(self), application, self._form)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, (type(self), self._application, self._form))

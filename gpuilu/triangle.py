@@ -64,17 +64,13 @@ class Triangle(Pattern):
     def unit_diagonal(self) -> bool:
         return self.diag is None
 
-    @property
-    def nbytes(self) -> int:
-        diag = 0 if self.diag is None else self.diag.nbytes
-        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes + diag
-
     def astype(self, dtype: np.dtype) -> Triangle:
         """The same triangle with values of another dtype (itself where nothing changes)."""
         if dtype == self.dtype:
             return self
-        diag = None if self.diag is None else self.diag.astype(dtype)
-        return replace(self, data=self.data.astype(dtype), diag=diag)
+        with np.errstate(over="ignore", invalid="ignore"):
+            diag = None if self.diag is None else self.diag.astype(dtype)
+            return replace(self, data=self.data.astype(dtype), diag=diag)
 
     def assign(self, other: Triangle) -> None:
         """Copy the values of a triangle of the same pattern into this one's arrays."""
@@ -111,10 +107,6 @@ class Transposed:
         data = np.empty_like(source.data)
         self.triangle = Triangle(not source.lower, indptr, indices, data, diag)
         self.refill()
-
-    @property
-    def nbytes(self) -> int:
-        return self.triangle.nbytes + self._position.nbytes
 
     def refill(self) -> None:
         """Copy the source's present values."""

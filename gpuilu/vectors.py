@@ -54,6 +54,8 @@ def operands(b: Any, dtype: np.dtype, out: Any) -> tuple[Any, Any]:
     x is `out` itself where its layout allows, else a new array.
     """
     xp = namespace(b)
+    if isinstance(out, np.ndarray):
+        out = out if out is b else np.asarray(out)  # a matrix would stay two-dimensional
     if out is b and b.flags.c_contiguous:
         return out, None
     if b.dtype != dtype or not b.flags.c_contiguous or _overlap(b, out):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["by_device", "is_cupy", "map_arrays", "namespace", "on_gpu"]
+__all__ = ["by_device", "held_bytes", "is_cupy", "map_arrays", "namespace", "on_gpu"]
 
 
 def is_cupy(a: Any) -> bool:
@@ -51,3 +51,24 @@ def map_arrays(thing: Any, function: Callable[[Any], Any]) -> Any:
     for name, part in vars(thing).items():
         object.__setattr__(twin, name, map_arrays(part, function))
     return twin
+
+
+def held_bytes(*things: Any) -> int:
+    """Bytes of all arrays in objects of this package, each array once."""
+    found: dict[int, int] = {}
+    seen: set[int] = set()
+    waiting = list(things)
+    while waiting:
+        thing = waiting.pop()
+        if isinstance(thing, np.ndarray) or (is_cupy(thing) and hasattr(thing, "nbytes")):
+            found[id(thing)] = thing.nbytes
+        elif isinstance(thing, tuple | list):
+            waiting.extend(thing)
+        elif isinstance(thing, dict):
+            waiting.extend(thing.values())
+        elif hasattr(thing, "indptr") and hasattr(thing, "format"):
+            waiting.extend((thing.indptr, thing.indices, thing.data))
+        elif type(thing).__module__.startswith("gpuilu.") and id(thing) not in seen:
+            seen.add(id(thing))
+            waiting.extend(getattr(thing, "__dict__", {}).values())
+    return sum(found.values())

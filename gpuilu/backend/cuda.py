@@ -308,10 +308,6 @@ class Workspaces:
             self._blocks[key] = held
         return held
 
-    @property
-    def nbytes(self) -> int:
-        return sum(block.memory.nbytes for block in list(self._blocks.values()))
-
 
 class StreamOrder:
     """Orders an update after the applies in flight on other streams, and before later ones."""

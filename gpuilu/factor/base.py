@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
-from gpuilu.csr import CSR, canonical, is_sparse, row_of_entries, with_diagonal
+from gpuilu.csr import CSR, INSERT, canonical, is_sparse, row_of_entries, with_diagonal
 from gpuilu.errors import (
     PatternMismatchError,
     ShapeMismatchError,
@@ -39,6 +39,8 @@ class Factors:
         Smallest row whose pivot was zero before it was replaced.
     is_symmetric : bool
         Whether M is Hermitian (to rounding), so that it may precondition CG.
+    finite : bool
+        Whether every entry must be finite; False for a triangle that only propagates.
     """
 
     L: Triangle | None
@@ -47,6 +49,7 @@ class Factors:
     shift: float = 0.0
     first_zero_pivot: int | None = None
     is_symmetric: bool = False
+    finite: bool = True
 
     @property
     def triangles(self) -> tuple[Triangle, ...]:
@@ -56,7 +59,8 @@ class Factors:
         """The factors rounded to another dtype; raises where an entry overflows."""
         L, U = (None if T is None else T.astype(dtype) for T in (self.L, self.U))
         rounded = replace(self, L=L, U=U)
-        if any(new is not old for new, old in zip(rounded.triangles, self.triangles, strict=True)):
+        changed = any(T.dtype != dtype for T in self.triangles)
+        if changed and self.finite:
             rounded.require_finite(f"after rounding to {dtype}")
         return rounded
 
@@ -94,22 +98,17 @@ class Factorization(ABC):
     def factorize(self, source: Any, *, check: bool = True) -> Factors:
         """The numeric phase: new factors from a matrix, or from values, on the same pattern."""
 
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes kept for later numeric phases, beyond the factors themselves."""
-
 
 class PatternFactorization(Factorization):
     """A factorisation of a square matrix A whose pattern, with a full diagonal, is kept."""
 
-    def __init__(self, A: CSR, missing_diagonal: str = "raise") -> None:
+    def __init__(self, A: CSR, missing_diagonal: str = "raise", remedy: str = INSERT) -> None:
         require_choice("missing_diagonal", missing_diagonal, ("raise", "insert"))
         self.nnz = A.nnz
         self.n = A.n
         self.dtype = A.data.dtype
         self._missing_diagonal = missing_diagonal
-        full = with_diagonal(A, missing_diagonal)
+        full = with_diagonal(A, missing_diagonal, remedy)
         # Copies: the user may sort or prune the matrix in place later.
         self.indptr, self.indices = full.indptr.copy(), full.indices.copy()
         self.diagonal, self.kept = full.diagonal, full.kept
@@ -147,11 +146,6 @@ class PatternFactorization(Factorization):
         pattern = (self.indices.copy(), self.indptr.copy())
         make = cuda.csr_matrix if on_gpu(data) else sp.csr_array
         return make((data, *pattern), shape=(self.n, self.n))
-
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.indptr, self.indices, self.diagonal, self.kept)
-        return sum(a.nbytes for a in arrays if a is not None)
 
     def _bare_values(self, values: Any) -> np.ndarray:
         values = cuda.placed(values, self.device)

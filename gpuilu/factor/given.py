@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,25 @@ from gpuilu.factor.split import Split
 __all__ = ["GivenFactors", "GivenTriangle"]
 
 
+STORE = "store it, or pass unit_diagonal=True where it is meant to be one"
+
+
 class GivenTriangle(PatternFactorization):
     """T itself: a triangle to solve with, its diagonal stored or taken as one."""
 
     kind = "triangular"
 
-    def __init__(
-        self, T: CSR, lower: bool, unit_diagonal: bool, missing_diagonal: str = "raise"
-    ) -> None:
+    def __init__(self, T: CSR, lower: bool, unit_diagonal: bool) -> None:
         require_triangular(T, lower)
-        super().__init__(T, "insert" if unit_diagonal else missing_diagonal)
+        super().__init__(T, "insert" if unit_diagonal else "raise", STORE)
         self.lower, self.unit_diagonal = lower, unit_diagonal
         self._triangles = Split(self)
 
     def numeric(self, data: np.ndarray) -> Factors:
         diag = None if self.unit_diagonal else data[self.diagonal]
         if self.lower:
-            return Factors(self._triangles.lower(data, diag), None)
-        return Factors(None, self._triangles.upper(data, diag))
+            return Factors(self._triangles.lower(data, diag), None, finite=False)
+        return Factors(None, self._triangles.upper(data, diag), finite=False)
 
 
 class GivenFactors(Factorization):
@@ -49,15 +51,22 @@ class GivenFactors(Factorization):
     kind = "from_factors"
 
     def __init__(
-        self, source: Any, perm_r: Any = None, perm_c: Any = None, device: str = "cpu"
+        self,
+        source: Any,
+        perm_r: Any = None,
+        perm_c: Any = None,
+        device: str = "cpu",
+        widened: Callable[[CSR], CSR] = lambda T: T,
     ) -> None:
-        L, U = (canonical(T).to(device) for T in _pair(source))
+        L, U = (widened(canonical(T).to(device)) for T in _pair(source))
         if L.n != U.n:
             raise ShapeMismatchError(f"L is {L.n} x {L.n} but U is {U.n} x {U.n}")
         self.n = L.n
         self.nnz = L.nnz + U.nnz
         self.dtype = np.result_type(L.data, U.data)
-        self._unit = _has_ones(with_diagonal(L, "raise"))
+        self._unit = _has_ones(
+            with_diagonal(L, "raise", "store the ones of a unit diagonal").data, L
+        )
         self._L = GivenTriangle(L, lower=True, unit_diagonal=self._unit)
         self._U = GivenTriangle(U, lower=False, unit_diagonal=False)
         perms = {"perm_r": perm_r, "perm_c": perm_c}
@@ -76,7 +85,7 @@ class GivenFactors(Factorization):
     def factorize(self, source: Any, *, check: bool = True) -> Factors:
         L, U = _pair(source)
         self._require_same_permutations(source)
-        if self._unit and not (isinstance(L, np.ndarray) or _has_ones(canonical(L))):
+        if self._unit and not _has_ones(self._L.values(L, check=check), self._L):
             raise PatternMismatchError(
                 "the diagonal of L was all ones and no longer is; make a new preconditioner"
             )
@@ -87,11 +96,6 @@ class GivenFactors(Factorization):
             if T.diag is not None and (T.diag == 0).any():
                 raise zero_pivot_error(int((T.diag == 0).argmax()), "the factors are singular")
         return factors.require_finite()
-
-    @property
-    def nbytes(self) -> int:
-        perms = sum(p.nbytes for p in self._permutations if p is not None)
-        return self._L.nbytes + self._U.nbytes + perms
 
     def _require_same_permutations(self, source: Any) -> None:
         for name, old in zip(("perm_r", "perm_c"), self._permutations, strict=True):
@@ -113,8 +117,9 @@ def _pair(source: Any) -> tuple[Any, Any]:
     )
 
 
-def _has_ones(L: CSR) -> bool:
-    return bool((L.data[L.diagonal] == 1).all())
+def _has_ones(data: Any, L: CSR | GivenTriangle) -> bool:
+    """Whether the diagonal of L with these values is all ones."""
+    return bool((data[L.diagonal] == 1).all())
 
 
 def _permutation(perm: Any, n: int, name: str) -> np.ndarray | None:

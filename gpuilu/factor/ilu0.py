@@ -127,11 +127,6 @@ class ILU0(PatternFactorization):
             self._level_order = levels(lower).level_order
         return self._level_order
 
-    @property
-    def nbytes(self) -> int:
-        order = self._level_order
-        return super().nbytes + (0 if order is None else order.nbytes)
-
     def _require(self, status: int, row: int, LU: np.ndarray, remedy: str) -> None:
         if status == ZERO:
             raise zero_pivot_error(row, remedy)
@@ -167,7 +162,7 @@ def _eliminate(indptr, indices, diagonal, LU, boost, scale):
             largest = max(largest, abs(LU[p]))
         for p in range(begin, d):
             k = indices[p]
-            l_ik = LU[p] / LU[diagonal[k]]
+            l_ik = np.divide(LU[p], LU[diagonal[k]])
             LU[p] = l_ik
             for q in range(diagonal[k] + 1, indptr[k + 1]):
                 t = at[indices[q]]
@@ -180,7 +175,7 @@ def _eliminate(indptr, indices, diagonal, LU, boost, scale):
             floor = boost * (largest if largest > 0.0 else scale)
             magnitude = abs(LU[d])
             if magnitude < floor:
-                LU[d] = floor if zero else (LU[d] / magnitude) * floor
+                LU[d] = floor if zero else np.divide(LU[d], magnitude) * floor
                 n_boosted += 1
         elif zero:
             return ZERO, i, 0, i

@@ -46,11 +46,6 @@ class Plan(ABC):
     def check(self) -> None:  # noqa: B027
         """Raise what earlier solves ran into, if it is known already."""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beyond the triangle."""
-        return 0
-
 
 @cache
 def algorithms() -> dict[tuple[str, str], type[Plan]]:

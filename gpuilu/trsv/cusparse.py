@@ -57,11 +57,6 @@ class Cusparse(Plan):
                 self._solvers[key] = _Solver(self.T, self._matrix, x)
             self._solvers[key].solve(x, x if b is None else b)
 
-    @property
-    def nbytes(self) -> int:
-        held = sum(a.nbytes for a in self._matrix)
-        return held + sum(solver.nbytes for solver in self._solvers.values())
-
 
 class _Solver:
     """Descriptors, buffers and analysis for one dtype and number of right-hand sides."""
@@ -88,10 +83,6 @@ class _Solver:
         self._b[...] = b
         self._run("_solve")
         x[...] = self._x
-
-    @property
-    def nbytes(self) -> int:
-        return self._buffer.nbytes + self._b.nbytes + self._x.nbytes + self._keep[2].nbytes
 
     def _run(self, step: str, *last: Any) -> None:
         """One of bufferSize, analysis and solve, which share their arguments."""

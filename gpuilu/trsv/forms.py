@@ -59,11 +59,6 @@ class TriangularForms:
         for plan in self._plans.values():
             plan.refresh()
 
-    @property
-    def nbytes(self) -> int:
-        held: list[Any] = [self.T, *self._plans.values(), *self._transposed.values()]
-        return sum(part.nbytes for part in held)
-
 
 def _as_real(x: Any) -> Any:
     """A complex (n,) or (n, nrhs) as real (n, 2 nrhs), without a copy."""

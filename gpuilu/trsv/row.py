@@ -105,13 +105,6 @@ class Row(Plan):
     def check(self) -> None:
         self._launcher.raise_if_stalled()
 
-    @property
-    def nbytes(self) -> int:
-        held = (self._row, self._first, self._source, self._indptr, self._indices, self._data)
-        diagonal = (self._task_ptr, self._diag, self._scale)
-        arrays = sum(a.nbytes for a in (*held, *diagonal) if a is not None)
-        return arrays + self._workspaces.nbytes
-
     def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
         """(kernel, blocks) for right-hand sides of that dtype and number."""
         columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
