@@ -90,7 +90,7 @@ class Application:
         algorithm = _chosen(factors, options, options.algorithm)
         A = None
         if iterations > 1 and isinstance(factorization, PatternFactorization):
-            A = factorization.matrix(source).astype(kept)
+            A = factorization.matrix(source, kept)
         built = cls(factorization, factors, dtype, options, algorithm, iterations, A)
         if built._on_gpu:
             cuda.synchronize()
@@ -158,7 +158,7 @@ class Application:
         A = self.A
         if A is not None:
             assert isinstance(self.factorization, PatternFactorization)
-            A = self.factorization.matrix(source)
+            A = self.factorization.matrix(source, self.factor_dtype)
         ordered = contextlib.nullcontext() if self._order is None else self._order.update()
         with self._lock.write(), ordered:
             for forms, T in ((self._L, factors.L), (self._U, factors.U)):

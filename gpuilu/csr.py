@@ -85,7 +85,8 @@ def canonical(A: Any) -> CSR:
     Parameters
     ----------
     A : sparse matrix or array, shape (n, n)
-        Any SciPy format. Duplicate entries are summed in the value dtype; explicit zeros are kept.
+        Any format. Duplicate entries are summed in the value dtype; explicit zeros are kept (but
+        for DIA, whose conversion drops them).
 
     Raises
     ------
@@ -102,16 +103,10 @@ def canonical(A: Any) -> CSR:
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise InvalidMatrixError(f"expected a square matrix, found shape {A.shape}")
     dtype = inexact_dtype(A.dtype)
-    n = A.shape[0]
-    if A.nnz + n > INDEX_MAX:
-        raise InvalidMatrixError(
-            f"n = {n} with {A.nnz} entries does not fit 32-bit indices "
-            f"(entries and diagonal together at most {INDEX_MAX})"
-        )
     if not is_cupy(A):
-        return _canonical(A, n, dtype)
+        return _canonical(A, A.shape[0], dtype)
     with cuda.use(cuda.device_of(A.data)):
-        return _canonical(A, n, dtype)
+        return _canonical(A, A.shape[0], dtype)
 
 
 def is_sparse(A: Any) -> bool:
@@ -120,7 +115,7 @@ def is_sparse(A: Any) -> bool:
 
 
 def _canonical(A: Any, n: int, dtype: np.dtype) -> CSR:
-    indptr, indices, data = _csr_arrays(A)
+    indptr, indices, data = _csr_arrays(A, dtype)
     xp = namespace(data)
     data = xp.ascontiguousarray(data, dtype=dtype)
     is_canonical, diagonal = _check_compressed(indptr, indices, n, n, "row", "column")
@@ -171,24 +166,32 @@ def row_of_entries(indptr: Any, nnz: int) -> Any:
     return xp.searchsorted(indptr[1:], xp.arange(nnz), side="right").astype(np.int32)
 
 
-def _csr_arrays(A: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _csr_arrays(A: Any, dtype: np.dtype) -> tuple[Any, Any, Any]:
     """(indptr, indices, data) of A by rows; structure is checked before SciPy converts it."""
     if A.format == "csr":
-        return _index_array(A.indptr), _index_array(A.indices), _checked_data(A)
-    if A.format == "csc":
-        _checked_data(A)
-        _check_compressed(
-            _index_array(A.indptr), _index_array(A.indices), A.shape[1], A.shape[0], "column", "row"
-        )
-    elif A.format == "bsr":
-        _check_blocks(A)
-    elif A.format == "coo":
-        _check_coordinates(A)
+        data = _checked_data(A)
+        _require_32_bits(A.shape[0], len(data))
+        return _index_array(A.indptr), _index_array(A.indices), data
+    if check := STRUCTURE.get(A.format):
+        _require_32_bits(A.shape[0], check(A))
     try:
+        _require_32_bits(A.shape[0], A.nnz)
+        if A.format == "coo" and A.dtype != dtype:
+            A = A.astype(dtype)  # before duplicates are summed
         R = A.tocsr()
+    except InvalidMatrixError:
+        raise
     except (ValueError, IndexError, TypeError) as error:
         raise InvalidMatrixError(f"the {A.format} matrix is malformed: {error}") from error
     return _index_array(R.indptr), _index_array(R.indices), R.data
+
+
+def _require_32_bits(n: int, nnz: int) -> None:
+    if nnz + n > INDEX_MAX:
+        raise InvalidMatrixError(
+            f"n = {n} with {nnz} entries does not fit 32-bit indices "
+            f"(entries and diagonal together at most {INDEX_MAX})"
+        )
 
 
 def _index_array(a: Any) -> np.ndarray:
@@ -201,12 +204,14 @@ def _index_array(a: Any) -> np.ndarray:
     return namespace(a).ascontiguousarray(a, dtype=dtype)
 
 
-def _checked_data(A: Any) -> np.ndarray:
-    if len(A.data) != len(A.indices):
+def _checked_data(A: Any) -> Any:
+    data = A.data if is_cupy(A) else np.asarray(A.data)
+    if data.ndim != 1 or len(data) != len(A.indices):
         raise InvalidMatrixError(
-            f"found {len(A.indices)} indices but {len(A.data)} values; they must be as many"
+            f"found {len(A.indices)} indices but values of shape {data.shape}; "
+            "they must be as many, in one dimension"
         )
-    return A.data if is_cupy(A) else np.asarray(A.data)
+    return data
 
 
 def _check_compressed(
@@ -235,27 +240,65 @@ def _check_compressed(
     return is_canonical, diagonal
 
 
-def _check_blocks(A: Any) -> None:
-    R, C = A.blocksize
+# What SciPy's conversions rely on, by format: each returns the number of entries, or raises.
+def _check_columns(A: Any) -> int:
+    data = _checked_data(A)
+    indptr, indices = _index_array(A.indptr), _index_array(A.indices)
+    _check_compressed(indptr, indices, A.shape[1], A.shape[0], "column", "row")
+    return len(data)
+
+
+def _check_blocks(A: Any) -> int:
     if A.data.ndim != 3 or len(A.data) != len(A.indices):
         raise InvalidMatrixError("a BSR matrix needs one block of values for each block index")
+    R, C = A.data.shape[1:]
+    rows, columns = A.shape[0] // R, A.shape[1] // C
     indptr, indices = _index_array(A.indptr), _index_array(A.indices)
-    _check_compressed(
-        indptr, indices, A.shape[0] // R, A.shape[1] // C, "block row", "block column"
-    )
+    _check_compressed(indptr, indices, rows, columns, "block row", "block column")
+    return A.data.size
 
 
-def _check_coordinates(A: Any) -> None:
-    row, col = A.row, A.col
-    if not len(row) == len(col) == len(A.data):
+def _check_coordinates(A: Any) -> int:
+    indices = {"row": A.row, "column": A.col}
+    if any(index.shape != A.data.shape for index in indices.values()) or A.data.ndim != 1:
         raise InvalidMatrixError("row, col and data of a COO matrix must be as long as each other")
-    for name, index in (("row", row), ("column", col)):
+    for name, index in indices.items():
+        if index.dtype.kind not in "iu":
+            raise InvalidMatrixError(f"{name} indices must be integers, found {index.dtype}")
         bad = (index < 0) | (index >= A.shape[0])
         if bad.any():
             p = int(bad.argmax())
             raise InvalidMatrixError(
                 f"entry {p} has {name} index {int(index[p])}, outside 0 to {A.shape[0] - 1}"
             )
+    return len(A.data)
+
+
+def _check_diagonals(A: Any) -> int:
+    if A.data.ndim != 2 or len(A.data) != len(A.offsets):
+        raise InvalidMatrixError(
+            f"found {len(A.offsets)} offsets but values of shape {A.data.shape}; "
+            "a DIA matrix needs one row of values for each offset"
+        )
+    return A.data.size
+
+
+def _check_lists(A: Any) -> int:
+    for i, (columns, values) in enumerate(zip(A.rows, A.data, strict=True)):
+        if len(columns) != len(values):
+            raise InvalidMatrixError(
+                f"row {i} has {len(columns)} column indices but {len(values)} values"
+            )
+    return sum(map(len, A.rows))
+
+
+STRUCTURE = {
+    "csc": _check_columns,
+    "bsr": _check_blocks,
+    "coo": _check_coordinates,
+    "dia": _check_diagonals,
+    "lil": _check_lists,
+}
 
 
 @njit

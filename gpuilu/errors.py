@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,17 @@ class KernelCompileError(GpuiluError, RuntimeError):
 
 class SolveStalledError(GpuiluError, RuntimeError):
     """A GPU solve made no progress within its time limit and was abandoned."""
+
+
+def require_integer(name: str, value: Any) -> int:
+    """The keyword `name` as an int of at least 1, or OptionError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise OptionError(f"{name} must be a whole number of at least 1, found {value!r}")
+    return number
 
 
 def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from gpuilu.application import Application
 from gpuilu.backend import cuda
 from gpuilu.csr import CSR, canonical
-from gpuilu.errors import OptionError
+from gpuilu.errors import require_integer
 from gpuilu.factor.base import Factorization
 from gpuilu.factor.given import GivenFactors, GivenTriangle
 from gpuilu.factor.ilu0 import ILU0
@@ -364,8 +364,7 @@ def _from_matrix(
     iterations: int = 1,
 ) -> Preconditioner:
     """Gate, symbolic phase, numeric phase, plans."""
-    if iterations < 1:
-        raise OptionError(f"iterations must be at least 1, found {iterations}")
+    iterations = require_integer("iterations", iterations)
     start = time.perf_counter()
     C = canonical(A)
     options = options.for_matrix(C)

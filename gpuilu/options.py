@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuilu.backend import cpu, cuda
 from gpuilu.csr import CSR, VALUE_DTYPES
-from gpuilu.errors import OptionError, UnsupportedDtypeError
+from gpuilu.errors import OptionError, UnsupportedDtypeError, require_integer
 
 __all__ = ["Options"]
 
@@ -54,16 +54,10 @@ class Options:
     ) -> Options:
         """Options from a factory's keywords; raises for a value that cannot be honoured."""
         if factor_dtype is not None:
-            factor_dtype = np.dtype(factor_dtype)
-            if factor_dtype not in VALUE_DTYPES:
-                raise UnsupportedDtypeError(
-                    "factor_dtype must be float32, float64, complex64 or complex128, "
-                    f"found {factor_dtype}"
-                )
-        if expected_solves < 1:
-            raise OptionError(f"expected_solves must be at least 1, found {expected_solves}")
+            factor_dtype = _value_dtype(factor_dtype)
+        expected_solves = require_integer("expected_solves", expected_solves)
         device = resolve_device(device)
-        return cls(algorithm, device, factor_dtype, int(expected_solves), bool(deterministic))
+        return cls(algorithm, device, factor_dtype, expected_solves, bool(deterministic))
 
     @property
     def device_kind(self) -> str:
@@ -88,6 +82,18 @@ class Options:
             )
         dtype = np.result_type(A.data.dtype, self.factor_dtype)
         return A.with_data(A.data.astype(dtype, copy=False))
+
+
+def _value_dtype(dtype: Any) -> np.dtype:
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found not in VALUE_DTYPES:
+        raise UnsupportedDtypeError(
+            f"factor_dtype must be float32, float64, complex64 or complex128, found {dtype}"
+        )
+    return found
 
 
 def resolve_device(device: str | int) -> str:

@@ -62,11 +62,23 @@ class Factors:
         changed = any(T.dtype != dtype for T in self.triangles)
         if changed and self.finite:
             rounded.require_finite(f"after rounding to {dtype}")
+            rounded.require_no_zero_pivot(f"rounding to {dtype} made it so: keep the factors wider")
         return rounded
 
     def with_report(self, other: Factors) -> Factors:
         """These triangles with what `other` says of its pivots and symmetry."""
         return replace(other, L=self.L, U=self.U)
+
+    def require_no_zero_pivot(self, remedy: str) -> Factors:
+        """Raise ZeroPivotError at the smallest row with a zero on the diagonal of L or U."""
+        rows = [
+            int((T.diag == 0).argmax())
+            for T in self.triangles
+            if T.diag is not None and (T.diag == 0).any()
+        ]
+        if rows:
+            raise zero_pivot_error(min(rows), remedy)
+        return self
 
     def require_finite(self, when: str = "") -> Factors:
         """Raise ZeroPivotError at the smallest row of L or U with an entry that is not finite."""
@@ -140,9 +152,13 @@ class PatternFactorization(Factorization):
             self._require_same_pattern(full)
         return data
 
-    def matrix(self, source: Any) -> Any:
+    def matrix(self, source: Any, dtype: np.dtype) -> Any:
         """A itself, as a sparse matrix of its own on the kept pattern."""
-        data = self.values(source, check=False).copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            data = self.values(source, check=False).astype(dtype)
+        if not np.isfinite(data).all():
+            p = int((~np.isfinite(data)).argmax())
+            raise not_finite_error(int(row_of_entries(self.indptr, len(data))[p]), data[p : p + 1])
         pattern = (self.indices.copy(), self.indptr.copy())
         make = cuda.csr_matrix if on_gpu(data) else sp.csr_array
         return make((data, *pattern), shape=(self.n, self.n))
@@ -194,7 +210,7 @@ def _first_difference(A: CSR, B: PatternFactorization) -> int:
 
 def zero_pivot_error(row: int, remedy: str) -> ZeroPivotError:
     return ZeroPivotError(
-        f"the pivot in row {row} is zero (numerically: the entry is stored); {remedy}, or permute "
+        f"the pivot in row {row} is zero (numerically: the entry is stored); {remedy}; or permute "
         "or scale the matrix so that its diagonal dominates",
         row,
         0.0,
@@ -243,7 +259,8 @@ def _is_hermitian_cpu(indptr, indices, data, tolerance):
             if q >= indptr[j + 1] or indices[q] != i:
                 return False
             a, b = data[p], np.conj(data[q])
-            if abs(a - b) > tolerance * (abs(a) + abs(b)):
+            # Halves, because a - b may overflow; not <=, because a NaN is unlike itself.
+            if not abs(a / 2 - b / 2) <= tolerance * (abs(a) / 2 + abs(b) / 2):
                 return False
             if j < i:
                 right[j] = q + 1

@@ -15,7 +15,7 @@ from gpuilu.errors import (
     PatternMismatchError,
     ShapeMismatchError,
 )
-from gpuilu.factor.base import Factorization, Factors, PatternFactorization, zero_pivot_error
+from gpuilu.factor.base import Factorization, Factors, PatternFactorization
 from gpuilu.factor.split import Split
 
 __all__ = ["GivenFactors", "GivenTriangle"]
@@ -92,10 +92,7 @@ class GivenFactors(Factorization):
         lower = self._L.factorize(L, check=check).L
         upper = self._U.factorize(U, check=check).U
         factors = Factors(lower, upper).astype(self.dtype)
-        for T in factors.triangles:
-            if T.diag is not None and (T.diag == 0).any():
-                raise zero_pivot_error(int((T.diag == 0).argmax()), "the factors are singular")
-        return factors.require_finite()
+        return factors.require_no_zero_pivot("the factors given are singular").require_finite()
 
     def _require_same_permutations(self, source: Any) -> None:
         for name, old in zip(("perm_r", "perm_c"), self._permutations, strict=True):
@@ -126,8 +123,12 @@ def _permutation(perm: Any, n: int, name: str) -> np.ndarray | None:
     """A checked copy; None for the identity."""
     if perm is None:
         return None
-    perm = np.array(cuda.placed(perm, "cpu"), dtype=np.intp)
-    if perm.shape != (n,) or not np.array_equal(np.sort(perm), np.arange(n)):
+    perm = np.array(cuda.placed(perm, "cpu"))
+    if (
+        perm.dtype.kind not in "iu"
+        or perm.shape != (n,)
+        or not np.array_equal(np.sort(perm), np.arange(n))
+    ):
         raise InvalidMatrixError(f"{name} must be a permutation of 0 to {n - 1}")
     return None if np.array_equal(perm, np.arange(n)) else perm
 

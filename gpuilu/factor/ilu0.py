@@ -98,7 +98,8 @@ class ILU0(PatternFactorization):
         indptr, indices, diagonal = (
             a.view(np.uint32) for a in (self.indptr, self.indices, self.diagonal)
         )
-        return _eliminate(indptr, indices, diagonal, LU, boost, scale or 1.0)
+        tiny = float(np.finfo(LU.dtype).tiny)
+        return _eliminate(indptr, indices, diagonal, LU, boost, scale or 1.0, tiny)
 
     def _eliminate_cuda(self, LU: Any, boost: float, scale: float) -> tuple[int, int, int, int]:
         """The self-scheduled kernel of ilu0.cu; waits for it, since it may fail."""
@@ -108,7 +109,8 @@ class ILU0(PatternFactorization):
         function = cuda.kernel("ilu0", f"ilu0_factor<{cuda.value_type(LU.dtype)}>")
         pattern = cuda.struct(self.n, self.indptr, self.indices, self.diagonal, self._order())
         real = LU.real.dtype.type
-        arguments = (pattern, LU, real(boost), real(scale), finished, report)
+        tiny = np.finfo(LU.dtype).tiny
+        arguments = (pattern, LU, real(boost), real(scale), real(tiny), finished, report)
         blocks = min(cuda.full_grid(function, THREADS), -(-self.n // WARPS))
         if self.n:
             cuda.launch(function, blocks, THREADS, *arguments, launcher.struct(control))
@@ -149,7 +151,7 @@ def _max_abs(data: np.ndarray) -> float:
 
 
 @njit
-def _eliminate(indptr, indices, diagonal, LU, boost, scale):
+def _eliminate(indptr, indices, diagonal, LU, boost, scale, tiny):
     """Factor in place up to the first failure; returns as `ILU0._eliminate` does."""
     n = len(diagonal)
     at = np.full(n, -1, np.int32)
@@ -172,7 +174,7 @@ def _eliminate(indptr, indices, diagonal, LU, boost, scale):
         if zero and first_zero < 0:
             first_zero = i
         if boost > 0.0:
-            floor = boost * (largest if largest > 0.0 else scale)
+            floor = max(boost * (largest if largest > 0.0 else scale), tiny)
             magnitude = abs(LU[d])
             if magnitude < floor:
                 LU[d] = floor if zero else np.divide(LU[d], magnitude) * floor
