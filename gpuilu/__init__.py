@@ -9,6 +9,7 @@
 
 from gpuilu.errors import (
     BackendUnavailableError,
+    CaptureError,
     DeviceMismatchError,
     GpuiluError,
     InvalidMatrixError,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackendUnavailableError",
+    "CaptureError",
     "DeviceMismatchError",
     "GpuiluError",
     "Info",

@@ -6,18 +6,21 @@ x <- x + M^-1 (b - A x) is run k times from x = 0; its adjoint is the same with 
 
 from __future__ import annotations
 
+import contextlib
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from gpuilu.backend import cuda, held_bytes, map_arrays, namespace, on_gpu
 from gpuilu.backend.locks import SharedLock
 from gpuilu.dag import count_levels
 from gpuilu.factor.base import Factorization, Factors, PatternFactorization
 from gpuilu.info import Info
 from gpuilu.options import Options
-from gpuilu.trsv.base import find
+from gpuilu.trsv.base import algorithms, find
 from gpuilu.trsv.forms import TriangularForms
 from gpuilu.trsv.select import choose
 
@@ -32,7 +35,7 @@ class Application:
     factorization : Factorization
     factors : Factors
         In the dtype in which they are to be kept.
-    A : csr_array or None
+    A : sparse matrix or None
         The matrix itself, for `iterations` > 1.
     """
 
@@ -44,7 +47,7 @@ class Application:
         options: Options,
         algorithm: tuple[str, str],
         iterations: int = 1,
-        A: sp.csr_array | None = None,
+        A: Any = None,
     ) -> None:
         self.factorization = factorization
         self.factors = factors
@@ -57,11 +60,15 @@ class Application:
         self.apply_ms: float | None = None
         self._lock = SharedLock()
         self._n_levels: tuple[int | None, int | None] | None = None
-        plan = find(self.algorithm, options.device, deterministic=options.deterministic)
+        self.device = options.device
+        self._on_gpu = options.device_kind == "cuda"
+        self._order = cuda.StreamOrder() if self._on_gpu else None
+        plan = find(self.algorithm, options.device_kind, deterministic=options.deterministic)
         self._L = None if factors.L is None else TriangularForms(factors.L, plan)
         self._U = None if factors.U is None else TriangularForms(factors.U, plan)
-        perm_r = getattr(factorization, "perm_r", None)
-        perm_c = getattr(factorization, "perm_c", None)
+        both = [forms for forms in (self._L, self._U) if forms is not None]
+        self._sequence = {"N": both, "T": both[::-1]}
+        perm_r, perm_c = factorization.permutations
         self._gather = {"N": _inverse(perm_r), "T": _inverse(perm_c)}
         self._scatter = {"N": perm_c, "T": perm_r}
 
@@ -74,64 +81,86 @@ class Application:
         options: Options,
         iterations: int = 1,
     ) -> Application:
-        """Numeric phase and choice of the algorithm: from a symbolic factorisation to something to apply."""
+        """Numeric phase, choice of the algorithm, plans."""
         start = time.perf_counter()
         factors = factorization.factorize(source)
         kept = options.factor_dtype or factorization.dtype
         factors = factors.astype(kept)
         factored = time.perf_counter()
-        algorithm = choose(
-            factors.triangles,
-            options.algorithm,
-            options.device,
-            expected_solves=options.expected_solves,
-            deterministic=options.deterministic,
-        )
+        algorithm = _chosen(factors, options, options.algorithm)
         A = None
         if iterations > 1 and isinstance(factorization, PatternFactorization):
-            A = factorization.matrix(source).astype(kept)
+            A = factorization.matrix(source, kept)
         built = cls(factorization, factors, dtype, options, algorithm, iterations, A)
+        if built._on_gpu:
+            cuda.synchronize()
         built.factorization_ms = (factored - start) * 1e3
         built.analysis_ms = (time.perf_counter() - factored) * 1e3
         return built
 
     @property
     def n(self) -> int:
+        """Order of the matrix."""
         return self.factorization.n
 
     @property
     def factor_dtype(self) -> np.dtype:
+        """Dtype in which the factors are stored."""
         triangles = self.factors.triangles
         return triangles[0].dtype if triangles else self.dtype
 
-    def apply(self, x: np.ndarray, trans: str) -> None:
-        """x <- op(M)^-1 x in place; `trans` is 'N', 'T', 'H', or 'C' for the conjugate of 'N'."""
+    def apply(self, x: Any, trans: str, b: Any = None) -> None:
+        """x <- op(M)^-1 b, or op(M)^-1 x without b; on a GPU the work is only enqueued.
+
+        x and b are C-contiguous on this device, of the result's dtype, and do not overlap. `trans`
+        is 'N', 'T', 'H', or 'C' for the conjugate of 'N'.
+        """
         with self._lock.read():
+            if self._order is not None:
+                self._order.before_apply()
             start = time.perf_counter()
             if trans == "C":
-                np.conjugate(x, out=x)
-                self._iterate(x, "N")
+                np.conjugate(x if b is None else b, out=x)
+                self._iterate(x, None, "N")
                 np.conjugate(x, out=x)
             else:
-                self._iterate(x, trans)
+                self._iterate(x, b, trans)
             elapsed = (time.perf_counter() - start) * 1e3
-        if x.ndim == 1:
+        if x.ndim == 1 and not self._on_gpu:
             self.apply_ms = min(elapsed, self.apply_ms or elapsed)
+
+    def check(self) -> None:
+        """Wait for the work in flight and raise what went wrong in it."""
+        if self._order is not None:
+            self._order.synchronize()
+            self.raise_known_trouble()
+
+    def raise_known_trouble(self) -> None:
+        """Raise what earlier applies ran into, as far as it is known without waiting."""
+        for forms in self._sequence["N"]:
+            forms.check()
+
+    def on_device(self) -> Any:
+        """A context in which this application's device is the current one."""
+        return cuda.on(self.device)
 
     def prepare(self, trans: str) -> None:
         """Build the transposed forms that an apply with `trans` needs."""
-        for forms in (self._L, self._U):
-            if forms is not None:
+        with self._lock.read():
+            for forms in self._sequence["N"]:
                 forms.plan(trans)
 
     def update(self, source: Any, *, check: bool) -> None:
-        """Factor new values into fresh arrays, then copy them in; on failure nothing has changed."""
+        """Factor new values aside, then copy them in; on failure nothing has changed."""
+        if self._on_gpu:
+            cuda.refuse_capture("an update")
         factors = self.factorization.factorize(source, check=check).astype(self.factor_dtype)
         A = self.A
         if A is not None:
             assert isinstance(self.factorization, PatternFactorization)
-            A = self.factorization.matrix(source)
-        with self._lock.write():
+            A = self.factorization.matrix(source, self.factor_dtype)
+        ordered = contextlib.nullcontext() if self._order is None else self._order.update()
+        with self._lock.write(), ordered:
             for forms, T in ((self._L, factors.L), (self._U, factors.U)):
                 if forms is not None and T is not None:
                     forms.assign(T)
@@ -141,16 +170,15 @@ class Application:
 
     @property
     def nbytes(self) -> int:
-        held = sum(forms.nbytes for forms in (self._L, self._U) if forms is not None)
-        if self.A is not None:
-            held += self.A.data.nbytes + self.A.indices.nbytes + self.A.indptr.nbytes
-        return held + self.factorization.nbytes
+        """Bytes held in all forms built so far, and by the factorisation."""
+        return held_bytes(
+            self.factorization, self.factors, self._sequence, self._gather, self._scatter, self.A
+        )
 
     def info(self) -> Info:
-        if self._n_levels is None:
-            L, U = self.factors.L, self.factors.U
-            self._n_levels = (L and count_levels(L), U and count_levels(U))
-        plan = find(self.algorithm, self.options.device, deterministic=False)
+        """Facts for the user; counts the levels at the first call."""
+        n_levels = self._count_levels()
+        plan = find(self.algorithm, self.options.device_kind, deterministic=False)
         factors = self.factors
         return Info(
             kind=self.factorization.kind,
@@ -158,11 +186,12 @@ class Application:
             nnz=self.factorization.nnz,
             dtype=self.dtype,
             factor_dtype=self.factor_dtype,
-            device=self.options.device,
+            device=self.device,
+            device_reason=self.options.device_reason,
             algorithm=self.algorithm,
             reason=self.reason,
-            n_levels_lower=self._n_levels[0],
-            n_levels_upper=self._n_levels[1],
+            n_levels_lower=n_levels[0],
+            n_levels_upper=n_levels[1],
             setup_ms=self.analysis_ms + self.factorization_ms,
             analysis_ms=self.analysis_ms,
             factorization_ms=self.factorization_ms,
@@ -175,13 +204,47 @@ class Application:
             deterministic=plan.deterministic,
         )
 
+    def _count_levels(self) -> tuple[int | None, int | None]:
+        if self._n_levels is None:
+            L, U = self.factors.L, self.factors.U
+            with self.on_device():
+                lower, upper = (None if T is None else count_levels(T) for T in (L, U))
+            self._n_levels = lower, upper
+        return self._n_levels
+
+    def reading(self) -> Any:
+        """A context in which no update changes the factors."""
+        return self._lock.read()
+
     def copy(self) -> Application:
         """The same in arrays of its own."""
-        A = None if self.A is None else self.A.copy()
-        return self._rebuilt(self.factors.copy(), A)
+        with self.on_device(), self._lock.read():
+            A = None if self.A is None else self.A.copy()
+            return self._rebuilt(map_arrays(self.factors, lambda a: a.copy()), A)
+
+    def to(self, device: str) -> Application:
+        """The same on another device, its algorithm chosen anew."""
+        options = replace(self.options, device=device, device_reason="moved there")
+        move = cuda.mover(device)
+        with self.on_device(), self._lock.read():
+            factorization = map_arrays(self.factorization, move)
+            factors = map_arrays(self.factors, move)
+            A = None if self.A is None else _mapped_matrix(self.A, move)
+        requested = options.algorithm
+        if (requested, options.device_kind) not in algorithms():
+            requested = "auto"
+        with cuda.on(device):
+            algorithm = _chosen(factors, options, requested)
+            moved = Application(
+                factorization, factors, self.dtype, options, algorithm, self.iterations, A
+            )
+        moved.analysis_ms, moved.factorization_ms = self.analysis_ms, self.factorization_ms
+        return moved
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (self._rebuild_arguments(), self.analysis_ms, self.factorization_ms))
+        # Copies, because pickling the arrays comes later, when an update may be changing them.
+        arguments = self.copy()._rebuild_arguments()
+        return (_restore, (arguments, self.analysis_ms, self.factorization_ms))
 
     def _rebuild_arguments(self, factors: Factors | None = None, A: Any = None) -> tuple[Any, ...]:
         return (
@@ -198,15 +261,16 @@ class Application:
         arguments = self._rebuild_arguments(factors, A)
         return _restore(arguments, self.analysis_ms, self.factorization_ms)
 
-    def _iterate(self, x: np.ndarray, trans: str) -> None:
+    def _iterate(self, x: Any, b: Any, trans: str) -> None:
         if self.iterations == 1:
-            self._substitute(x, trans)
+            self._substitute(x, b, trans)
             return
-        b = x.copy()
-        self._substitute(x, trans)
+        b = x.copy() if b is None else b
+        self._substitute(x, b, trans)
         for _ in range(self.iterations - 1):
-            r = np.ascontiguousarray(b - self._multiply(x, trans), dtype=x.dtype)
-            self._substitute(r, trans)
+            r = b - self._multiply(x, trans)
+            r = namespace(x).ascontiguousarray(r, dtype=x.dtype)
+            self._substitute(r, None, trans)
             x += r
 
     def _multiply(self, x: np.ndarray, trans: str) -> np.ndarray:
@@ -218,22 +282,42 @@ class Application:
             return self.A.T @ x
         return (self.A.T @ x.conj()).conj()
 
-    def _substitute(self, x: np.ndarray, trans: str) -> None:
+    def _substitute(self, x: Any, b: Any, trans: str) -> None:
         side = "N" if trans == "N" else "T"
         if (order := self._gather[side]) is not None:
-            x[...] = x[order]
-        for forms in (self._L, self._U) if side == "N" else (self._U, self._L):
-            if forms is not None:
-                forms.solve(x, trans)
+            x[...] = (x if b is None else b)[order]
+            b = None
+        for forms in self._sequence[side]:
+            forms.solve(x, trans, b)
+            b = None
         if (order := self._scatter[side]) is not None:
             x[...] = x[order]
 
 
-def _restore(arguments: tuple[Any, ...], analysis_ms: float, factorization_ms: float) -> Application:
+def _chosen(factors: Factors, options: Options, algorithm: str) -> tuple[str, str]:
+    """(name, reason) of the algorithm for these factors."""
+    return choose(
+        factors.triangles,
+        algorithm,
+        options.device_kind,
+        expected_solves=options.expected_solves,
+        deterministic=options.deterministic,
+    )
+
+
+def _mapped_matrix(A: Any, move: Any) -> Any:
+    arrays = tuple(move(a) for a in (A.data, A.indices, A.indptr))
+    make = cuda.csr_matrix if on_gpu(arrays[0]) else sp.csr_array
+    return make(arrays, shape=A.shape)
+
+
+def _restore(
+    arguments: tuple[Any, ...], analysis_ms: float, factorization_ms: float
+) -> Application:
     built = Application(*arguments)
     built.analysis_ms, built.factorization_ms = analysis_ms, factorization_ms
     return built
 
 
 def _inverse(perm: np.ndarray | None) -> np.ndarray | None:
-    return None if perm is None else np.argsort(perm)
+    return None if perm is None else perm.argsort()

@@ -1,7 +1,8 @@
 """The input gate: any sparse matrix in, one validated, canonical, square CSR matrix out.
 
 Canonical means 32-bit indices, columns ascending in each row and no column twice. The user's arrays
-are never changed; what is already canonical is shared, not copied.
+are never changed; what is already canonical is shared, not copied. A cupyx matrix is checked and
+sorted on its GPU; only the verdict comes to the host.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gpuilu.backend import by_device, cuda, is_cupy, map_arrays, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 from gpuilu.errors import InvalidMatrixError, MissingDiagonalError, UnsupportedDtypeError
 
@@ -52,8 +54,16 @@ class CSR:
     def with_data(self, data: np.ndarray) -> CSR:
         return replace(self, data=data)
 
-    def to_scipy(self) -> sp.csr_array:
-        return sp.csr_array((self.data, self.indices, self.indptr), shape=(self.n, self.n))
+    @property
+    def device(self) -> str:
+        """Where the arrays are: "cpu", or "cuda:0" and so on."""
+        return cuda.place_of(self.data)
+
+    def to(self, device: str) -> CSR:
+        """The same matrix on another device (itself if it is there)."""
+        if device == self.device:
+            return self
+        return map_arrays(self, cuda.mover(device))
 
 
 def inexact_dtype(dtype: Any) -> np.dtype:
@@ -75,7 +85,8 @@ def canonical(A: Any) -> CSR:
     Parameters
     ----------
     A : sparse matrix or array, shape (n, n)
-        Any SciPy format. Duplicate entries are summed in the value dtype; explicit zeros are kept.
+        Any format. Duplicate entries are summed in the value dtype; explicit zeros are kept (but
+        for DIA, whose conversion drops them).
 
     Raises
     ------
@@ -84,7 +95,7 @@ def canonical(A: Any) -> CSR:
     UnsupportedDtypeError
         If the entries are not numbers of a supported precision.
     """
-    if not sp.issparse(A):
+    if not is_sparse(A):
         raise InvalidMatrixError(
             f"expected a sparse matrix, found {type(A).__name__}; "
             "wrap a dense array as scipy.sparse.csr_array(A)"
@@ -92,95 +103,131 @@ def canonical(A: Any) -> CSR:
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise InvalidMatrixError(f"expected a square matrix, found shape {A.shape}")
     dtype = inexact_dtype(A.dtype)
-    n = A.shape[0]
-    if A.nnz + n > INDEX_MAX:
-        raise InvalidMatrixError(
-            f"n = {n} with {A.nnz} entries does not fit 32-bit indices "
-            f"(entries and diagonal together at most {INDEX_MAX})"
-        )
-    indptr, indices, data = _csr_arrays(A)
-    data = np.ascontiguousarray(data, dtype=dtype)
+    if not is_cupy(A):
+        return _canonical(A, A.shape[0], dtype)
+    with cuda.use(cuda.device_of(A.data)):
+        return _canonical(A, A.shape[0], dtype)
+
+
+def is_sparse(A: Any) -> bool:
+    """Whether A is a sparse matrix of SciPy or of CuPy."""
+    return sp.issparse(A) or (is_cupy(A) and hasattr(A, "tocsr"))
+
+
+def _canonical(A: Any, n: int, dtype: np.dtype) -> CSR:
+    indptr, indices, data = _csr_arrays(A, dtype)
+    xp = namespace(data)
+    data = xp.ascontiguousarray(data, dtype=dtype)
     is_canonical, diagonal = _check_compressed(indptr, indices, n, n, "row", "column")
     indptr = indptr.astype(np.int32, copy=False)
     indices = indices.astype(np.int32, copy=False)
-    if is_canonical:
-        return CSR(indptr, indices, data, diagonal)
-    summed = sp.csr_array((data, indices, indptr), shape=(n, n), copy=True)
-    summed.sum_duplicates()
-    indptr, indices = (a.astype(np.int32, copy=False) for a in (summed.indptr, summed.indices))
-    return CSR(indptr, indices, summed.data, _scan(indptr, indices, n)[3])
+    if not is_canonical:
+        indptr, indices, data = _summed(data, indices, indptr, n)
+        diagonal = _scan(indptr, indices, n)[3]
+    return CSR(indptr, indices, data, diagonal)
 
 
-def with_diagonal(A: CSR, missing: str) -> CSR:
+def _summed(data: Any, indices: Any, indptr: Any, n: int) -> tuple[Any, Any, Any]:
+    """Sorted copies with duplicates summed."""
+    make = cuda.csr_matrix if on_gpu(data) else sp.csr_array
+    copy = make((data.copy(), indices.copy(), indptr.copy()), shape=(n, n))
+    copy.sum_duplicates()
+    return copy.indptr.astype(np.int32), copy.indices.astype(np.int32), copy.data
+
+
+INSERT = "pass missing_diagonal='insert' to put an explicit zero there"
+
+
+def with_diagonal(A: CSR, missing: str, remedy: str = INSERT) -> CSR:
     """A with every diagonal entry in its pattern: as it is, with zeros inserted, or an error."""
-    absent = np.flatnonzero(A.diagonal < 0)
-    if len(absent) == 0:
+    absent = A.diagonal < 0
+    n_absent = int(absent.sum())
+    if n_absent == 0:
         return A
     if missing == "raise":
-        row = int(absent[0])
+        row = int(absent.argmax())
         raise MissingDiagonalError(
-            f"row {row} has no stored diagonal entry (a structural zero; {len(absent)} of "
-            f"{A.n} rows); pass missing_diagonal='insert' to put an explicit zero there, or "
-            "permute the matrix so that its diagonal is free of zeros "
+            f"row {row} has no stored diagonal entry (a structural zero; {n_absent} of "
+            f"{A.n} rows); {remedy}, or permute the matrix so that its diagonal is free of zeros "
             "(scipy.sparse.csgraph.maximum_bipartite_matching)",
             row,
         )
-    indptr, indices, diagonal, kept = _insert_diagonal(A.indptr, A.indices, A.diagonal)
-    data = np.zeros(len(indices), A.data.dtype)
+    indptr, indices, diagonal, kept = _insert_diagonal(A.indptr, A.indices, absent)
+    data = namespace(A.data).zeros(len(indices), A.data.dtype)
     data[kept] = A.data
     return CSR(indptr, indices, data, diagonal, kept)
 
 
-def _csr_arrays(A: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def row_of_entries(indptr: Any, nnz: int) -> Any:
+    """The row of each entry, shape (nnz,)."""
+    if not on_gpu(indptr):
+        return np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
+    xp = namespace(indptr)
+    return xp.searchsorted(indptr[1:], xp.arange(nnz), side="right").astype(np.int32)
+
+
+def _csr_arrays(A: Any, dtype: np.dtype) -> tuple[Any, Any, Any]:
     """(indptr, indices, data) of A by rows; structure is checked before SciPy converts it."""
     if A.format == "csr":
-        return _index_array(A.indptr), _index_array(A.indices), _checked_data(A)
-    if A.format == "csc":
-        _checked_data(A)
-        _check_compressed(
-            _index_array(A.indptr), _index_array(A.indices), A.shape[1], A.shape[0], "column", "row"
-        )
-    elif A.format == "bsr":
-        _check_blocks(A)
-    elif A.format == "coo":
-        _check_coordinates(A)
+        data = _checked_data(A)
+        _require_32_bits(A.shape[0], len(data))
+        return _index_array(A.indptr), _index_array(A.indices), data
+    if check := STRUCTURE.get(A.format):
+        _require_32_bits(A.shape[0], check(A))
     try:
+        _require_32_bits(A.shape[0], A.nnz)
+        if A.format == "coo" and A.dtype != dtype:
+            A = A.astype(dtype)  # before duplicates are summed
         R = A.tocsr()
+    except InvalidMatrixError:
+        raise
     except (ValueError, IndexError, TypeError) as error:
         raise InvalidMatrixError(f"the {A.format} matrix is malformed: {error}") from error
     return _index_array(R.indptr), _index_array(R.indices), R.data
 
 
+def _require_32_bits(n: int, nnz: int) -> None:
+    if nnz + n > INDEX_MAX:
+        raise InvalidMatrixError(
+            f"n = {n} with {nnz} entries does not fit 32-bit indices "
+            f"(entries and diagonal together at most {INDEX_MAX})"
+        )
+
+
 def _index_array(a: Any) -> np.ndarray:
-    a = np.asarray(a)
+    a = a if is_cupy(a) else np.asarray(a)
     if a.ndim != 1 or a.dtype.kind not in "iu":
         raise InvalidMatrixError(
             f"index arrays must be one-dimensional integers, found {a.ndim}-d {a.dtype}"
         )
-    return np.ascontiguousarray(a, dtype=np.int32 if a.dtype == np.int32 else np.int64)
+    dtype = np.int32 if a.dtype == np.int32 else np.int64
+    return namespace(a).ascontiguousarray(a, dtype=dtype)
 
 
-def _checked_data(A: Any) -> np.ndarray:
-    if len(A.data) != len(A.indices):
+def _checked_data(A: Any) -> Any:
+    data = A.data if is_cupy(A) else np.asarray(A.data)
+    if data.ndim != 1 or len(data) != len(A.indices):
         raise InvalidMatrixError(
-            f"found {len(A.indices)} indices but {len(A.data)} values; they must be as many"
+            f"found {len(A.indices)} indices but values of shape {data.shape}; "
+            "they must be as many, in one dimension"
         )
-    return np.asarray(A.data)
+    return data
 
 
 def _check_compressed(
     indptr: np.ndarray, indices: np.ndarray, n_major: int, n_minor: int, major: str, minor: str
 ) -> tuple[bool, np.ndarray]:
-    """Raise unless (indptr, indices) is well formed; tell whether it is sorted without duplicates."""
+    """Raise unless well formed; (is it canonical, positions of the diagonal)."""
     nnz = len(indices)
-    if len(indptr) != n_major + 1 or indptr[0] != 0:
+    first, last = (int(end) for end in indptr[[0, -1]]) if len(indptr) else (-1, -1)
+    if len(indptr) != n_major + 1 or first != 0:
         raise InvalidMatrixError(
             f"indptr must have {n_major + 1} entries and begin with 0, found {len(indptr)} "
-            f"entries beginning with {indptr[0] if len(indptr) else 'none'}"
+            f"entries beginning with {first if len(indptr) else 'none'}"
         )
-    if indptr[-1] != nnz:
+    if last != nnz:
         raise InvalidMatrixError(
-            f"indptr ends with {indptr[-1]} but there are {nnz} indices; "
+            f"indptr ends with {last} but there are {nnz} indices; "
             "call prune() if the surplus is meant to be dropped"
         )
     bad, where, is_canonical, diagonal = _scan(indptr, indices, n_minor)
@@ -188,35 +235,74 @@ def _check_compressed(
         raise InvalidMatrixError(f"indptr decreases or exceeds {nnz} at {major} {bad}")
     if bad >= 0:
         raise InvalidMatrixError(
-            f"{major} {bad} has {minor} index {indices[where]}, outside 0 to {n_minor - 1}"
+            f"{major} {bad} has {minor} index {int(indices[where])}, outside 0 to {n_minor - 1}"
         )
     return is_canonical, diagonal
 
 
-def _check_blocks(A: Any) -> None:
-    R, C = A.blocksize
+# What SciPy's conversions rely on, by format: each returns the number of entries, or raises.
+def _check_columns(A: Any) -> int:
+    data = _checked_data(A)
+    indptr, indices = _index_array(A.indptr), _index_array(A.indices)
+    _check_compressed(indptr, indices, A.shape[1], A.shape[0], "column", "row")
+    return len(data)
+
+
+def _check_blocks(A: Any) -> int:
     if A.data.ndim != 3 or len(A.data) != len(A.indices):
         raise InvalidMatrixError("a BSR matrix needs one block of values for each block index")
+    R, C = A.data.shape[1:]
+    rows, columns = A.shape[0] // R, A.shape[1] // C
     indptr, indices = _index_array(A.indptr), _index_array(A.indices)
-    _check_compressed(
-        indptr, indices, A.shape[0] // R, A.shape[1] // C, "block row", "block column"
-    )
+    _check_compressed(indptr, indices, rows, columns, "block row", "block column")
+    return A.data.size
 
 
-def _check_coordinates(A: Any) -> None:
-    row, col = A.row, A.col
-    if not len(row) == len(col) == len(A.data):
+def _check_coordinates(A: Any) -> int:
+    indices = {"row": A.row, "column": A.col}
+    if any(index.shape != A.data.shape for index in indices.values()) or A.data.ndim != 1:
         raise InvalidMatrixError("row, col and data of a COO matrix must be as long as each other")
-    for name, index in (("row", row), ("column", col)):
-        bad = np.flatnonzero((index < 0) | (index >= A.shape[0]))
-        if len(bad):
+    for name, index in indices.items():
+        if index.dtype.kind not in "iu":
+            raise InvalidMatrixError(f"{name} indices must be integers, found {index.dtype}")
+        bad = (index < 0) | (index >= A.shape[0])
+        if bad.any():
+            p = int(bad.argmax())
             raise InvalidMatrixError(
-                f"entry {bad[0]} has {name} index {index[bad[0]]}, outside 0 to {A.shape[0] - 1}"
+                f"entry {p} has {name} index {int(index[p])}, outside 0 to {A.shape[0] - 1}"
             )
+    return len(A.data)
+
+
+def _check_diagonals(A: Any) -> int:
+    if A.data.ndim != 2 or len(A.data) != len(A.offsets):
+        raise InvalidMatrixError(
+            f"found {len(A.offsets)} offsets but values of shape {A.data.shape}; "
+            "a DIA matrix needs one row of values for each offset"
+        )
+    return A.data.size
+
+
+def _check_lists(A: Any) -> int:
+    for i, (columns, values) in enumerate(zip(A.rows, A.data, strict=True)):
+        if len(columns) != len(values):
+            raise InvalidMatrixError(
+                f"row {i} has {len(columns)} column indices but {len(values)} values"
+            )
+    return sum(map(len, A.rows))
+
+
+STRUCTURE = {
+    "csc": _check_columns,
+    "bsr": _check_blocks,
+    "coo": _check_coordinates,
+    "dia": _check_diagonals,
+    "lil": _check_lists,
+}
 
 
 @njit
-def _scan(indptr, indices, n_minor):
+def _scan_cpu(indptr, indices, n_minor):
     """(bad row, bad position, is canonical, diagonal positions); -1 for what is not bad."""
     n = len(indptr) - 1
     nnz = len(indices)
@@ -238,33 +324,48 @@ def _scan(indptr, indices, n_minor):
     return -1, -1, is_canonical, diagonal
 
 
-@njit
-def _insert_diagonal(indptr, indices, diagonal):
+def _scan_cuda(indptr: Any, indices: Any, n_minor: int) -> tuple[int, int, bool, Any]:
+    xp, n = namespace(indptr), len(indptr) - 1
+    diagonal, found = xp.empty(n, np.int32), cuda.marked(3)
+    index = {np.dtype(np.int32): "int", np.dtype(np.int64): "long long"}[indices.dtype]
+    extents = indptr.astype(indices.dtype, copy=False)
+    cuda.for_each(
+        "pattern",
+        f"scan_rows<{index}>",
+        n,
+        n,
+        np.int64(len(indices)),
+        n_minor,
+        extents,
+        indices,
+        diagonal,
+        found,
+    )
+    extent, column, unsorted = (int(row) for row in cuda.to_host(found).view(np.int32))
+    if extent >= 0:
+        return extent, -1, False, diagonal
+    if column >= 0:
+        begin, end = (int(p) for p in indptr[column : column + 2])
+        outside = (indices[begin:end] < 0) | (indices[begin:end] >= n_minor)
+        return column, begin + int(outside.argmax()), False, diagonal
+    return -1, -1, unsorted < 0, diagonal
+
+
+_scan = by_device(_scan_cpu, _scan_cuda)
+
+
+def _insert_diagonal(indptr: Any, indices: Any, absent: Any) -> tuple[Any, Any, Any, Any]:
     """Pattern with the absent diagonal entries inserted, and where each old entry went."""
-    n = len(diagonal)
-    nnz = len(indices) + np.sum(diagonal < 0)
-    new_indptr = np.zeros(n + 1, np.int32)
-    new_indices = np.empty(nnz, np.int32)
-    new_diagonal = np.empty(n, np.int32)
-    kept = np.empty(len(indices), np.int32)
-    q = 0
-    for i in range(n):
-        pending = diagonal[i] < 0
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            if pending and j > i:
-                new_indices[q] = i
-                new_diagonal[i] = q
-                q += 1
-                pending = False
-            if j == i:
-                new_diagonal[i] = q
-            new_indices[q] = j
-            kept[p] = q
-            q += 1
-        if pending:
-            new_indices[q] = i
-            new_diagonal[i] = q
-            q += 1
-        new_indptr[i + 1] = q
+    xp, n = namespace(indptr), len(indptr) - 1
+    inserted = xp.zeros(n + 1, np.int32)
+    inserted[1:] = xp.cumsum(absent)
+    row = row_of_entries(indptr, len(indices))
+    behind = absent[row] & (indices > row)
+    kept = (xp.arange(len(indices), dtype=np.int32) + inserted[row] + behind).astype(np.int32)
+    new_indptr = indptr + inserted
+    new_indices = xp.full(len(indices) + int(inserted[-1]), -1, np.int32)
+    new_indices[kept] = indices
+    free = xp.flatnonzero(new_indices < 0)
+    new_indices[free] = xp.flatnonzero(absent)
+    new_diagonal = _scan(new_indptr, new_indices, n)[3]
     return new_indptr, new_indices, new_diagonal, kept

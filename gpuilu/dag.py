@@ -7,11 +7,13 @@ longest chain of dependent rows: what limits every parallel triangular solve.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from gpuilu.backend import cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
-from gpuilu.triangle import Triangle
+from gpuilu.triangle import Pattern
 
 __all__ = ["Levels", "levels"]
 
@@ -37,21 +39,51 @@ class Levels:
     def n_levels(self) -> int:
         return len(self.level_ptr) - 1
 
-    @property
-    def nbytes(self) -> int:
-        return self.level.nbytes + self.level_ptr.nbytes + self.level_order.nbytes
 
-
-def levels(T: Triangle) -> Levels:
-    """Level sets of T in one pass over its entries: O(n + nnz)."""
+def levels(T: Pattern) -> Levels:
+    """Level sets of T: O(n + nnz), on a GPU in one launch and a sort."""
+    if on_gpu(T.indptr):
+        return _levels_cuda(T)
     level, n_levels = _level_of_rows(T.lower, T.indptr, T.indices)
     level_ptr, level_order = _order_by_level(level, n_levels)
     return Levels(level, level_ptr, level_order)
 
 
-def count_levels(T: Triangle) -> int:
+def count_levels(T: Pattern) -> int:
     """The number of levels alone."""
+    if on_gpu(T.indptr):
+        return int(_depths_cuda(T).max()) if T.n else 0
     return int(_level_of_rows(T.lower, T.indptr, T.indices)[1])
+
+
+def _levels_cuda(T: Pattern) -> Levels:
+    xp = namespace(T.indptr)
+    if T.n == 0:
+        none = xp.empty(0, np.int32)
+        return Levels(none, xp.zeros(1, np.int32), none)
+    level = _depths_cuda(T).view(np.int32) - np.int32(1)
+    level_order = xp.argsort(level, kind="stable").astype(np.int32)
+    n_levels = int(level[level_order[-1]]) + 1
+    boundaries = xp.arange(n_levels + 1, dtype=np.int32)
+    level_ptr = xp.searchsorted(level[level_order], boundaries, side="left").astype(np.int32)
+    return Levels(level, level_ptr, level_order)
+
+
+CHUNK = 1024  # threads of a block in levels.cu, one row each
+
+
+def _depths_cuda(T: Pattern) -> Any:
+    """level + 1 of every row, by the self-scheduled pass of levels.cu; waits for it."""
+    depth = namespace(T.indptr).zeros(T.n, np.uint32)
+    launcher = cuda.Launcher()
+    control = cuda.marked(launcher.CONTROL_BYTES, np.uint8)
+    function = cuda.kernel("levels", f"row_depths<{str(T.lower).lower()}>")
+    blocks = min(cuda.full_grid(function, CHUNK), -(-T.n // CHUNK))
+    arguments = (T.n, T.indptr, T.indices, depth, launcher.struct(control))
+    cuda.launch(function, blocks, CHUNK, *arguments)
+    cuda.synchronize()
+    launcher.raise_if_stalled()
+    return depth
 
 
 @njit

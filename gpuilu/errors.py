@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 __all__ = [
     "BackendUnavailableError",
+    "CaptureError",
     "DeviceMismatchError",
     "GpuiluError",
     "InvalidMatrixError",
@@ -106,6 +108,10 @@ class BackendUnavailableError(GpuiluError, ImportError):
     """The requested device or an optional package is not available."""
 
 
+class CaptureError(GpuiluError, RuntimeError):
+    """Something that cannot be part of a CUDA graph was asked for during a stream capture."""
+
+
 class KernelCompileError(GpuiluError, RuntimeError):
     """A CUDA kernel did not compile.
 
@@ -125,6 +131,17 @@ class KernelCompileError(GpuiluError, RuntimeError):
 
 class SolveStalledError(GpuiluError, RuntimeError):
     """A GPU solve made no progress within its time limit and was abandoned."""
+
+
+def require_integer(name: str, value: Any) -> int:
+    """The keyword `name` as an int of at least 1, or OptionError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise OptionError(f"{name} must be a whole number of at least 1, found {value!r}")
+    return number
 
 
 def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from gpuilu.application import Application
+from gpuilu.backend import cuda
 from gpuilu.csr import CSR, canonical
-from gpuilu.errors import OptionError
+from gpuilu.errors import require_integer
 from gpuilu.factor.base import Factorization
 from gpuilu.factor.given import GivenFactors, GivenTriangle
 from gpuilu.factor.ilu0 import ILU0
@@ -21,9 +22,11 @@ from gpuilu.preconditioner import Preconditioner
 __all__ = ["TriangularSolver", "from_factors", "gauss_seidel", "ilu0", "sor", "ssor"]
 
 _KEYWORDS = """algorithm : str
-        Triangular-solve algorithm: "auto", "serial" or "level".
-    device : {"auto", "cpu"}
-        Where the factors live.
+        Triangular-solve algorithm: "auto"; on the CPU "serial" or "level"; on a GPU "row" or
+        "cusparse".
+    device : {"auto", "cpu", "cuda", "cuda:N"} or int
+        Where the factors live. "auto": a cupyx matrix stays on its GPU; a SciPy matrix goes to the
+        current GPU, if there is one, from 100,000 rows on. `info.device_reason` tells.
     factor_dtype : dtype, optional
         Store the factors in another dtype, for instance float32 under a float64 operator: half
         the memory traffic for a preconditioner of about the same quality.
@@ -44,7 +47,9 @@ _ERRORS = """InvalidMatrixError
 
 def _documented(function: Any) -> Any:
     """Put what all factories share into a docstring."""
-    function.__doc__ = function.__doc__.replace("{keywords}", _KEYWORDS).replace("{errors}", _ERRORS)
+    function.__doc__ = function.__doc__.replace("{keywords}", _KEYWORDS).replace(
+        "{errors}", _ERRORS
+    )
     return function
 
 
@@ -65,7 +70,7 @@ def ilu0(
     Parameters
     ----------
     A : sparse matrix or array, shape (n, n)
-        Any SciPy format, real or complex. Explicit zeros belong to the pattern.
+        Any SciPy or cupyx format, real or complex. Explicit zeros belong to the pattern.
     pivot : {"raise", "boost", "shift"}
         What a bad pivot does. "raise": a zero pivot is an error. "boost": pivots smaller than
         sqrt(eps) times the largest entry of their row are raised to that, keeping sign or phase.
@@ -123,7 +128,7 @@ def gauss_seidel(
     Parameters
     ----------
     A : sparse matrix or array, shape (n, n)
-        Any SciPy format, real or complex; L, D, U are its strict triangles and diagonal.
+        Any SciPy or cupyx format, real or complex; L, D, U are its strict triangles and diagonal.
     sweep : {"symmetric", "forward", "backward"}
         Only the symmetric sweep of a Hermitian A may precondition CG.
     iterations : int
@@ -174,7 +179,7 @@ def sor(
     Parameters
     ----------
     A : sparse matrix or array, shape (n, n)
-        Any SciPy format, real or complex; L, D, U are its strict triangles and diagonal.
+        Any SciPy or cupyx format, real or complex; L, D, U are its strict triangles and diagonal.
     omega : float
         Relaxation, strictly between 0 and 2.
     sweep : {"forward", "backward", "symmetric"}
@@ -221,7 +226,7 @@ def ssor(
     Parameters
     ----------
     A : sparse matrix or array, shape (n, n)
-        Any SciPy format, real or complex; L, D, U are its strict triangles and diagonal.
+        Any SciPy or cupyx format, real or complex; L, D, U are its strict triangles and diagonal.
     omega : float
         Relaxation, strictly between 0 and 2.
     iterations : int
@@ -295,7 +300,11 @@ def from_factors(
     options = Options.checked(algorithm, device, factor_dtype, expected_solves, deterministic)
     start = time.perf_counter()
     source = L if U is None else (L, U)
-    return _assembled(GivenFactors(source, perm_r, perm_c), source, options, start)
+    lower = canonical(L.L if U is None and hasattr(L, "L") else L)
+    options = options.for_matrix(lower)
+    with cuda.on(options.device):
+        factorization = GivenFactors(source, perm_r, perm_c, options.device, options.widened)
+        return _assembled(factorization, source, options, start)
 
 
 class TriangularSolver(Preconditioner):
@@ -320,8 +329,8 @@ class TriangularSolver(Preconditioner):
 
     Notes
     -----
-    Substitution is exact: |b - T x| <= c nnz_row eps (|T| |x|) by rows. A zero or NaN on the diagonal
-    is not an error here: Inf and NaN propagate into the solution.
+    Substitution is exact: ``|b - T x| <= c nnz_row eps (|T| |x|)`` by rows. A zero or NaN on the
+    diagonal is not an error here: Inf and NaN propagate into the solution.
 
     Examples
     --------
@@ -355,12 +364,13 @@ def _from_matrix(
     iterations: int = 1,
 ) -> Preconditioner:
     """Gate, symbolic phase, numeric phase, plans."""
-    if iterations < 1:
-        raise OptionError(f"iterations must be at least 1, found {iterations}")
+    iterations = require_integer("iterations", iterations)
     start = time.perf_counter()
     C = canonical(A)
-    wide = options.widened(C)
-    return _assembled(symbolic(wide), wide, options, start, C.data.dtype, iterations)
+    options = options.for_matrix(C)
+    with cuda.on(options.device):
+        wide = options.widened(C.to(options.device))
+        return _assembled(symbolic(wide), wide, options, start, C.data.dtype, iterations)
 
 
 def _assembled(

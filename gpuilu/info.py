@@ -21,8 +21,8 @@ class Info:
         Order of the matrix and its stored entries (duplicates summed).
     dtype, factor_dtype : numpy.dtype
         Dtype of the operator and of the stored factors.
-    device : str
-        Where the factors live.
+    device, device_reason : str
+        Where the factors live, "cpu" or "cuda:N", and why.
     algorithm, reason : str
         The triangular-solve algorithm and why it was chosen.
     n_levels_lower, n_levels_upper : int or None
@@ -31,7 +31,8 @@ class Info:
         Wall time in milliseconds of the set-up and of its two parts. The first use of a kind and
         dtype after installation includes compilation.
     apply_ms : float or None
-        Fastest apply to one vector so far, in milliseconds; None before the first.
+        Fastest apply to one vector so far, in milliseconds; None before the first, and on a GPU,
+        where an apply only enqueues work.
     nbytes : int
         Bytes held, in all forms built so far.
     n_boosted : int
@@ -52,6 +53,7 @@ class Info:
     dtype: np.dtype
     factor_dtype: np.dtype
     device: str
+    device_reason: str
     algorithm: str
     reason: str
     n_levels_lower: int | None
@@ -70,7 +72,7 @@ class Info:
     def __str__(self) -> str:
         rows = {
             "entries": f"{self.nnz} ({self.nnz / max(self.n, 1):.1f} a row)",
-            "factors": f"{self.factor_dtype}, on {self.device}",
+            "factors": f"{self.factor_dtype}, on {self.device}: {self.device_reason}",
             "levels": self._levels(),
             "algorithm": f"{self.algorithm}: {self.reason}",
             "set-up": f"{self.setup_ms:.2f} ms: analysis {self.analysis_ms:.2f}, "

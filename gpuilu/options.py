@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gpuilu.backend import cpu, cuda
 from gpuilu.csr import CSR, VALUE_DTYPES
-from gpuilu.errors import BackendUnavailableError, OptionError, UnsupportedDtypeError
+from gpuilu.errors import OptionError, UnsupportedDtypeError, require_integer
 
-__all__ = ["Options", "resolve_device"]
+__all__ = ["Options"]
+
+SMALLEST_ON_GPU = 100_000  # rows from which a SciPy matrix goes to the GPU by itself
 
 
 @dataclass(frozen=True)
@@ -22,13 +25,15 @@ class Options:
     algorithm : str
         Name of a triangular-solve algorithm, or "auto".
     device : str
-        Where the factors live: "cpu".
+        Where the factors live: "cpu" or "cuda:N"; "auto" until a matrix has been seen.
     factor_dtype : dtype or None
         Dtype in which the factors are stored; None for the matrix's own.
     expected_solves : int
         Applies over which the analysis may be paid back; "auto" weighs it.
     deterministic : bool
         Refuse algorithms whose results vary from run to run in the last bits.
+    device_reason : str
+        Why the factors live where they do.
     """
 
     algorithm: str = "auto"
@@ -36,6 +41,7 @@ class Options:
     factor_dtype: np.dtype | None = None
     expected_solves: int = 100
     deterministic: bool = True
+    device_reason: str = "asked for"
 
     @classmethod
     def checked(
@@ -46,17 +52,24 @@ class Options:
         expected_solves: int,
         deterministic: bool,
     ) -> Options:
+        """Options from a factory's keywords; raises for a value that cannot be honoured."""
         if factor_dtype is not None:
-            factor_dtype = np.dtype(factor_dtype)
-            if factor_dtype not in VALUE_DTYPES:
-                raise UnsupportedDtypeError(
-                    "factor_dtype must be float32, float64, complex64 or complex128, "
-                    f"found {factor_dtype}"
-                )
-        if expected_solves < 1:
-            raise OptionError(f"expected_solves must be at least 1, found {expected_solves}")
+            factor_dtype = _value_dtype(factor_dtype)
+        expected_solves = require_integer("expected_solves", expected_solves)
         device = resolve_device(device)
-        return cls(algorithm, device, factor_dtype, int(expected_solves), bool(deterministic))
+        return cls(algorithm, device, factor_dtype, expected_solves, bool(deterministic))
+
+    @property
+    def device_kind(self) -> str:
+        """The kind of device, "cpu" or "cuda"."""
+        return self.device.partition(":")[0]
+
+    def for_matrix(self, A: CSR) -> Options:
+        """With the device settled for this matrix."""
+        if self.device != "auto":
+            return self
+        device, reason = _automatic_device(A)
+        return replace(self, device=device, device_reason=reason)
 
     def widened(self, A: CSR) -> CSR:
         """A in the dtype in which it is to be factored: its own, or factor_dtype if wider."""
@@ -71,13 +84,37 @@ class Options:
         return A.with_data(A.data.astype(dtype, copy=False))
 
 
-def resolve_device(device: str | int) -> str:
-    """The device that `device=` means here, or an error."""
-    if device in ("auto", "cpu"):
-        return "cpu"
-    if isinstance(device, int) or str(device).split(":")[0] == "cuda":
-        raise BackendUnavailableError(
-            f"device {device!r}: this version of gpuilu runs on the CPU only; "
-            "use device='auto' or device='cpu'"
+def _value_dtype(dtype: Any) -> np.dtype:
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found not in VALUE_DTYPES:
+        raise UnsupportedDtypeError(
+            f"factor_dtype must be float32, float64, complex64 or complex128, found {dtype}"
         )
-    raise OptionError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', found {device!r}")
+    return found
+
+
+def resolve_device(device: str | int) -> str:
+    """`device=` as "auto", "cpu" or "cuda:N", or an error if there is no such device."""
+    if device in ("auto", "cpu"):
+        return str(device)
+    name = f"cuda:{device}" if isinstance(device, int) else str(device)
+    kind, _, number = name.partition(":")
+    if kind != "cuda" or (number and not number.isdecimal()):
+        raise OptionError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', found {device!r}")
+    return cuda.checked_device(int(number) if number else None)
+
+
+def _automatic_device(A: CSR) -> tuple[str, str]:
+    """A cupyx matrix stays on its GPU; a SciPy matrix goes to one where that pays."""
+    if A.device != "cpu":
+        return A.device, "the matrix is there"
+    if A.n < SMALLEST_ON_GPU:
+        return "cpu", f"n = {A.n} is below {SMALLEST_ON_GPU}, too small to pay for a GPU"
+    if cpu.is_forked():
+        return "cpu", "a forked process cannot use the GPU"
+    if not cuda.available():
+        return "cpu", "there is no GPU that CuPy can use"
+    return cuda.checked_device(None), f"n = {A.n} pays for the GPU"

@@ -1,7 +1,7 @@
 """M^-1 as a SciPy LinearOperator: the face that users and Krylov solvers see.
 
-SciPy's own public methods turn their argument into a NumPy array and may wrap what comes back, so the
-public methods (`matvec`, `dot`, `@`, ...) are overridden as well as the private ones.
+SciPy's own public methods turn their argument into a NumPy array and may wrap what comes back, so
+the public methods (`matvec`, `dot`, `@`, ...) are overridden as well as the private ones.
 """
 
 from __future__ import annotations
@@ -9,19 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from scipy.sparse.linalg import LinearOperator
 
 from gpuilu.application import Application
-from gpuilu.csr import VALUE_DTYPES
-from gpuilu.errors import (
-    DeviceMismatchError,
-    ShapeMismatchError,
-    UnsupportedDtypeError,
-    require_choice,
-)
+from gpuilu.backend import cuda
+from gpuilu.errors import ShapeMismatchError, require_choice
 from gpuilu.info import Info
+from gpuilu.operands import as_operator, is_operator
 from gpuilu.options import resolve_device
+from gpuilu.vectors import as_array, check_out, moved, operands, result_dtype
 
 __all__ = ["Preconditioner"]
 
@@ -60,8 +56,8 @@ class Preconditioner(LinearOperator):
         b : array_like, shape (n,), (n, 1) or (n, nrhs)
             Right-hand sides, any strides; never changed unless it is `out`.
         trans : {"N", "T", "H"}
-            Solve with M, its transpose or its adjoint. The transposed forms are built at their first
-            use, see `prepare`.
+            Solve with M, its transpose or its adjoint. The transposed forms are built at their
+            first use, see `prepare`.
         out : ndarray, same shape as b, dtype of the result, optional
             Where the result goes; `b` itself is allowed.
 
@@ -80,25 +76,42 @@ class Preconditioner(LinearOperator):
         Each column of a block gives the same bits as that column alone.
         """
         require_choice("trans", trans, ("N", "T", "H"))
-        b = _as_array(b)
+        b = as_array(b)
         if b.ndim not in (1, 2) or b.shape[0] != self.shape[0]:
             raise ShapeMismatchError(
                 f"expected a right-hand side of shape ({self.shape[0]},) or "
                 f"({self.shape[0]}, nrhs), found {b.shape}"
             )
-        dtype = _result_dtype(b.dtype, self._application.factor_dtype)
+        application = self._application
+        dtype = result_dtype(b.dtype, application.factor_dtype)
         if out is not None:
-            _check_out(out, b.shape, dtype)
-        x = _workspace(b, dtype, out)
-        # A single column goes the way of a vector, which is faster and gives the same bits.
-        flat = x.reshape(-1) if x.ndim == 2 and x.shape[1] == 1 else x
-        if flat.size:
-            self._application.apply(flat, _composed(self._form, trans))
+            check_out(out, b, dtype)
+        with application.on_device():
+            application.raise_known_trouble()
+            return self._solve(b, _composed(self._form, trans), dtype, out)
+
+    def _solve(self, b: Any, form: str, dtype: np.dtype, out: Any) -> Any:
+        application = self._application
+        if (here := cuda.place_of(b)) == application.device:
+            x, b = operands(b, dtype, out)
+            self._apply(x, b, form)
+        else:
+            x = moved(b, dtype, application.device)
+            self._apply(x, None, form)
+            x = moved(x, dtype, here)
+            application.raise_known_trouble()
         if out is None:
             return x
         if x is not out:
             out[...] = x
         return out
+
+    def _apply(self, x: Any, b: Any, form: str) -> None:
+        # A single column goes the way of a vector, which is faster and gives the same bits.
+        if x.ndim == 2 and x.shape[1] == 1:
+            x, b = x.reshape(-1), None if b is None else b.reshape(-1)
+        if x.size:
+            self._application.apply(x, form, b)
 
     def matvec(self, x: Any) -> np.ndarray:
         """M^-1 x for x of shape (n,) or (n, 1)."""
@@ -120,8 +133,8 @@ class Preconditioner(LinearOperator):
 
     def dot(self, x: Any) -> Any:
         """M^-1 x for an array; the product or scaled operator for an operator or a scalar."""
-        if sp.issparse(x):
-            return self.dot(aslinearoperator(x))
+        if is_operator(x):
+            return as_operator(self, like=x).dot(as_operator(x))
         if isinstance(x, LinearOperator) or np.isscalar(x):
             return super().dot(x)
         return self.solve(x)
@@ -144,9 +157,9 @@ class Preconditioner(LinearOperator):
 
     def _product_from_left(self, x: Any) -> Any:
         """x M^-1: an operator for a matrix or operator x, an array for an array."""
-        if sp.issparse(x) or isinstance(x, LinearOperator):
-            return aslinearoperator(x).dot(self)
-        return self.T.solve(_as_array(x).T).T
+        if is_operator(x) or isinstance(x, LinearOperator):
+            return as_operator(x).dot(as_operator(self, like=x))
+        return self.T.solve(as_array(x).T).T
 
     # ---- forms ----------------------------------------------------------------------------------
 
@@ -167,10 +180,11 @@ class Preconditioner(LinearOperator):
         trans : str
             Any of the letters "N", "T" and "H".
         """
-        for letter in trans:
-            require_choice("trans", letter, ("N", "T", "H"))
-            form = _composed(self._form, letter)
-            self._application.prepare("N" if form == "C" else form)
+        with self._application.on_device():
+            for letter in trans:
+                require_choice("trans", letter, ("N", "T", "H"))
+                form = _composed(self._form, letter)
+                self._application.prepare("N" if form == "C" else form)
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -194,30 +208,42 @@ class Preconditioner(LinearOperator):
         ZeroPivotError
             If the factorisation fails; the old factors stay in use.
         """
-        self._application.update(A_or_values, check=check)
+        with self._application.on_device():
+            self._application.update(A_or_values, check=check)
 
     def check(self) -> None:
-        """Wait for work in flight and raise what went wrong in it. On the CPU nothing is in flight."""
+        """Wait for the applies in flight and raise what went wrong in them.
+
+        Raises
+        ------
+        SolveStalledError
+            If a launch was abandoned. Without this call it is raised at the next use of the object;
+            replays of a captured CUDA graph are seen by this call only.
+        """
+        with self._application.on_device():
+            self._application.check()
 
     @property
-    def L(self) -> sp.csr_array | None:
-        """Lower factor with its diagonal, a new `csr_array` with ``L @ U`` = M; None without one."""
+    def L(self) -> Any:
+        """Lower factor with its diagonal, a new sparse matrix, ``L @ U`` = M; None without one."""
         return self._factor(lower=True)
 
     @property
-    def U(self) -> sp.csr_array | None:
-        """Upper factor with its diagonal, a new `csr_array` with ``L @ U`` = M; None without one."""
+    def U(self) -> Any:
+        """Upper factor with its diagonal, a new sparse matrix, ``L @ U`` = M; None without one."""
         return self._factor(lower=False)
 
-    def _factor(self, lower: bool) -> sp.csr_array | None:
+    def _factor(self, lower: bool) -> Any:
         transposed, conjugated = FORMS[self._form]
-        factors = self._application.factors
+        application = self._application
+        factors = application.factors
         T = factors.L if lower != transposed else factors.U
         if T is None:
             return None
-        matrix = T.to_csr()
-        matrix = matrix.conj() if conjugated else matrix
-        return matrix.T.tocsr() if transposed else matrix
+        with application.on_device(), application.reading():
+            matrix = T.to_csr()
+            matrix = matrix.conj() if conjugated else matrix
+            return matrix.T.tocsr() if transposed else matrix
 
     # ---- facts ----------------------------------------------------------------------------------
 
@@ -236,16 +262,18 @@ class Preconditioner(LinearOperator):
         """Bytes held: factors, plans and whatever `update` needs."""
         return self._application.nbytes
 
-    def to(self, device: str) -> Preconditioner:
-        """This operator on another device; itself if it is there already.
+    def to(self, device: str | int) -> Preconditioner:
+        """Move to another device, "cpu", "cuda" or "cuda:N"; the same object if it is there.
 
         Raises
         ------
-        BackendUnavailableError, DeviceMismatchError
+        BackendUnavailableError
             If the device does not exist here.
         """
-        resolve_device(device)
-        return self
+        name = self._application.device if device == "auto" else resolve_device(device)
+        if name == self._application.device:
+            return self
+        return _restore(type(self), self._application.to(name), self._form)
 
     def copy(self) -> Preconditioner:
         """An operator with factors of its own."""
@@ -256,7 +284,10 @@ class Preconditioner(LinearOperator):
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Preconditioner:
-        return self.copy()
+        # Views of one operator stay views of one: the factors are copied once.
+        application = memo.setdefault(id(self._application), None) or self._application.copy()
+        memo[id(self._application)] = application
+        return _restore(type(self), application, self._form)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, (type(self), self._application, self._form))
@@ -266,14 +297,14 @@ class Preconditioner(LinearOperator):
         n = self.shape[0]
         return (
             f"<{n}x{n} {type(self).__name__} kind={self.kind!r}, dtype={self.dtype}, "
-            f"algorithm={application.algorithm!r}, device={application.options.device!r}{form}>"
+            f"algorithm={application.algorithm!r}, device={application.device!r}{form}>"
         )
 
     def __str__(self) -> str:
         return str(self.info)
 
     def _column(self, x: Any) -> np.ndarray:
-        x = _as_array(x)
+        x = as_array(x)
         if x.shape not in ((self.shape[0],), (self.shape[0], 1)):
             raise ShapeMismatchError(
                 f"expected a vector of shape ({self.shape[0]},) or ({self.shape[0]}, 1), "
@@ -282,7 +313,7 @@ class Preconditioner(LinearOperator):
         return x
 
     def _block(self, X: Any) -> np.ndarray:
-        X = _as_array(X)
+        X = as_array(X)
         if X.ndim != 2:
             raise ShapeMismatchError(f"expected a 2-d array, found shape {X.shape}")
         return X
@@ -298,41 +329,3 @@ def _composed(form: str, trans: str) -> str:
     """The form of op(M) for a view of M: transposing or conjugating twice is doing nothing."""
     (t, c), (s, d) = FORMS[form], FORMS[trans]
     return NAMES[t != s, c != d]
-
-
-def _as_array(x: Any) -> np.ndarray:
-    if hasattr(x, "__cuda_array_interface__"):
-        raise DeviceMismatchError(
-            "the factors are on the CPU and the array is on a GPU; copy it with cupy.asnumpy"
-        )
-    return np.asarray(x)
-
-
-def _result_dtype(b: np.dtype, factor: np.dtype) -> np.dtype:
-    if b.kind in "biufc":
-        dtype = np.result_type(b, factor)
-        if dtype in VALUE_DTYPES:
-            return dtype
-    raise UnsupportedDtypeError(
-        f"a right-hand side of dtype {b} is not supported; convert it to float32, float64, "
-        "complex64 or complex128"
-    )
-
-
-def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    if not isinstance(out, np.ndarray) or out.shape != shape:
-        found = getattr(out, "shape", type(out).__name__)
-        raise ShapeMismatchError(f"out must be an array of shape {shape}, found {found}")
-    if out.dtype != dtype:
-        raise UnsupportedDtypeError(f"out must have the result's dtype {dtype}, found {out.dtype}")
-    if not out.flags.writeable:
-        raise ShapeMismatchError("out is read-only")
-
-
-def _workspace(b: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
-    """A C-contiguous array that holds b: `out` itself where its layout allows, else a new one."""
-    if out is None or not out.flags.c_contiguous:
-        return np.array(b, dtype=dtype, order="C", ndmin=1)
-    if out is not b:
-        out[...] = b  # NumPy copies first where the two overlap
-    return out

@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 
-__all__ = ["Triangle", "Transposed"]
+__all__ = ["Pattern", "Transposed", "Triangle", "gather_rows"]
 
 
 @dataclass(frozen=True, eq=False)
-class Triangle:
-    """T = strict + D, where D is the identity if `diag` is None.
+class Pattern:
+    """The pattern of a strict triangle.
 
     Parameters
     ----------
     lower : bool
-        Which triangle the strict part lies in.
+        Which triangle it lies in.
     indptr, indices : int32 ndarray, shapes (n + 1,) and (nnz_strict,)
-        Pattern of the strict part, columns ascending in each row.
-    data : ndarray, shape (nnz_strict,)
-    diag : ndarray, shape (n,), or None
-        The diagonal; None means a unit diagonal.
+        Columns ascending in each row.
     """
 
     lower: bool
     indptr: np.ndarray
     indices: np.ndarray
-    data: np.ndarray
-    diag: np.ndarray | None
 
     @property
     def n(self) -> int:
         return len(self.indptr) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Triangle(Pattern):
+    """T = strict + D, where D is the identity if `diag` is None.
+
+    Parameters
+    ----------
+    lower, indptr, indices
+        The pattern of the strict part.
+    data : ndarray, shape (nnz_strict,)
+    diag : ndarray, shape (n,), or None
+        The diagonal; None means a unit diagonal.
+    """
+
+    data: np.ndarray
+    diag: np.ndarray | None
 
     @property
     def nnz(self) -> int:
@@ -50,17 +64,13 @@ class Triangle:
     def unit_diagonal(self) -> bool:
         return self.diag is None
 
-    @property
-    def nbytes(self) -> int:
-        diag = 0 if self.diag is None else self.diag.nbytes
-        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes + diag
-
     def astype(self, dtype: np.dtype) -> Triangle:
         """The same triangle with values of another dtype (itself where nothing changes)."""
         if dtype == self.dtype:
             return self
-        diag = None if self.diag is None else self.diag.astype(dtype)
-        return replace(self, data=self.data.astype(dtype), diag=diag)
+        with np.errstate(over="ignore", invalid="ignore"):
+            diag = None if self.diag is None else self.diag.astype(dtype)
+            return replace(self, data=self.data.astype(dtype), diag=diag)
 
     def assign(self, other: Triangle) -> None:
         """Copy the values of a triangle of the same pattern into this one's arrays."""
@@ -68,31 +78,22 @@ class Triangle:
         if self.diag is not None:
             self.diag[...] = other.diag
 
-    def copy(self) -> Triangle:
-        diag = None if self.diag is None else self.diag.copy()
-        return replace(
-            self,
-            indptr=self.indptr.copy(),
-            indices=self.indices.copy(),
-            data=self.data.copy(),
-            diag=diag,
-        )
-
-    def to_csr(self) -> sp.csr_array:
-        """The whole triangle, diagonal included, as a new canonical `csr_array`."""
-        n, diag = self.n, self.diag
+    def to_csr(self) -> Any:
+        """The whole triangle, diagonal included, as a new canonical sparse matrix where T lives."""
+        xp, n, diag = namespace(self.data), self.n, self.diag
         if diag is None:
-            diag = np.ones(n, self.dtype)
-        shift = np.arange(n + 1, dtype=np.int32)
+            diag = xp.ones(n, self.dtype)
+        shift = xp.arange(n + 1, dtype=np.int32)
         indptr = self.indptr + shift
         at = indptr[1:] - 1 if self.lower else indptr[:-1]
-        strict = np.ones(len(self.indices) + n, bool)
+        strict = xp.ones(len(self.indices) + n, bool)
         strict[at] = False
-        indices = np.empty(len(strict), np.int32)
-        data = np.empty(len(strict), self.dtype)
+        indices = xp.empty(len(strict), np.int32)
+        data = xp.empty(len(strict), self.dtype)
         indices[strict], indices[at] = self.indices, shift[:-1]
         data[strict], data[at] = self.data, diag
-        return sp.csr_array((data, indices, indptr), shape=(n, n))
+        make = cuda.csr_matrix if on_gpu(data) else sp.csr_array
+        return make((data, indices, indptr), shape=(n, n))
 
 
 class Transposed:
@@ -107,14 +108,10 @@ class Transposed:
         self.triangle = Triangle(not source.lower, indptr, indices, data, diag)
         self.refill()
 
-    @property
-    def nbytes(self) -> int:
-        return self.triangle.nbytes + self._position.nbytes
-
     def refill(self) -> None:
         """Copy the source's present values."""
         source, T = self._source, self.triangle
-        np.take(source.data, self._position, out=T.data)
+        source.data.take(self._position, out=T.data)
         if T.diag is not None:
             T.diag[...] = source.diag
         if self._conjugate:
@@ -124,7 +121,7 @@ class Transposed:
 
 
 @njit
-def _transpose(indptr, indices):
+def _transpose_cpu(indptr, indices):
     """Pattern of the transpose, and for each of its entries the position it came from."""
     n, nnz = len(indptr) - 1, len(indices)
     t_indptr = np.zeros(n + 1, np.int32)
@@ -142,3 +139,35 @@ def _transpose(indptr, indices):
             t_indices[q] = i
             position[q] = p
     return t_indptr, t_indices, position
+
+
+def _transpose_cuda(indptr: Any, indices: Any) -> tuple[Any, Any, Any]:
+    xp, n = namespace(indptr), len(indptr) - 1
+    t_indptr = xp.zeros(n + 1, np.int32)
+    t_indptr[1:] = xp.cumsum(xp.bincount(indices, minlength=n))
+    position = xp.argsort(indices, kind="stable").astype(np.int32)
+    row = xp.searchsorted(indptr[1:], xp.arange(len(indices), dtype=np.int32), side="right")
+    return t_indptr, row.astype(np.int32)[position], position
+
+
+_transpose = by_device(_transpose_cpu, _transpose_cuda)
+
+
+@njit
+def _gather_rows_cpu(indptr, first, source):
+    """Row i of the result is the run of `source` that begins at first[i]."""
+    result = np.empty(indptr[-1], source.dtype)
+    for i in range(len(first)):
+        for p in range(indptr[i], indptr[i + 1]):
+            result[p] = source[first[i] + p - indptr[i]]
+    return result
+
+
+def _gather_rows_cuda(indptr: Any, first: Any, source: Any) -> Any:
+    xp = namespace(indptr)
+    result = xp.empty(int(indptr[-1]), source.dtype)
+    cuda.gather_rows(indptr, first, source, result)
+    return result
+
+
+gather_rows = by_device(_gather_rows_cpu, _gather_rows_cuda)

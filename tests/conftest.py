@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import csv
+import faulthandler
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from gpuilu.backend import cuda
 
 
 def matrices_folder() -> Path | None:
@@ -31,3 +36,42 @@ def matrices() -> Path:
     if folder is None:
         pytest.skip("GPUILU_MATRICES names no folder with a MANIFEST.tsv")
     return folder
+
+
+GPU_TESTS = Path(__file__).parent / "gpu"
+LIMIT_S = 180
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests in the folder `gpu` need a card."""
+    for item in items:
+        if GPU_TESTS in item.path.parents:
+            item.add_marker(pytest.mark.gpu)
+
+
+@pytest.fixture(autouse=True)
+def watchdog(request: pytest.FixtureRequest) -> Iterator[None]:
+    """End the process when a GPU test hangs: a timer in C, which no blocked call can hold up.
+
+    With ``-n 1`` the test fails, and the rest runs in a new process.
+    """
+    if request.node.get_closest_marker("gpu") is None:
+        yield
+        return
+    faulthandler.dump_traceback_later(LIMIT_S, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(scope="session")
+def cp() -> Any:
+    """CuPy, where there is a device."""
+    if not cuda.available():
+        pytest.skip("there is no CUDA device that CuPy can use")
+    return cuda.cupy()
+
+
+@pytest.fixture(scope="session")
+def csp(cp: Any) -> Any:
+    """cupyx.scipy.sparse, where there is a device."""
+    return pytest.importorskip("cupyx.scipy.sparse")

@@ -1,4 +1,4 @@
-"""Slow, plain, obviously right: what every fast path is compared with. Dense loops, no cleverness."""
+"""Slow, plain, obviously right: what every fast path is compared with. No cleverness."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def op(M, trans):
 
 
 def backward_error(T, x, b):
-    """max over rows (and right-hand sides) of |b - T x| / (nnz_row eps (|T||x| + |b|)), in eps units.
+    """max over rows and right-hand sides of |b - T x| / (nnz_row eps (|T||x| + |b|)).
 
     Substitution keeps this below a small constant whatever the condition of T.
     """
     T = sp.csr_array(T)
     eps = np.finfo(x.dtype).eps
-    x, b = x.reshape(len(x), -1), np.asarray(b).reshape(len(x), -1)
+    x, b = (np.atleast_2d(np.asarray(v).T).T for v in (x, b))
     wide = np.clongdouble if "c" in (T.dtype.kind, x.dtype.kind, b.dtype.kind) else np.longdouble
     residual, scale = np.zeros(b.shape, np.longdouble), np.zeros(b.shape, np.longdouble)
     for i in range(T.shape[0]):

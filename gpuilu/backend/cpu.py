@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numba
 from numba import prange
 
-__all__ = ["inlined", "n_threads", "njit", "parallel_region", "pjit", "prange"]
+__all__ = ["inlined", "is_forked", "n_threads", "njit", "parallel_region", "pjit", "prange"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,13 +38,18 @@ def njit(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """A helper of compiled loops, inlined by numba: LLVM alone leaves the call, at three times the cost."""
+    """A helper of loops, inlined by numba: LLVM alone leaves the call, at three times the cost."""
     return numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
 
 
 def pjit(function: F) -> F:
     """Compile a loop with `prange` for all threads; call it inside `parallel_region()`."""
     return numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)(function)
+
+
+def is_forked() -> bool:
+    """Whether this process was forked from one that had imported gpuilu."""
+    return _forked
 
 
 def n_threads() -> int:

@@ -32,14 +32,15 @@ class SharedLock:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[None]:
-        with self._changed:
-            self._writers += 1
-            self._changed.wait_for(lambda: self._readers == 0 and not self._writing)
-            self._writing = True
+        writing = False
         try:
+            with self._changed:
+                self._writers += 1
+                self._changed.wait_for(lambda: self._readers == 0 and not self._writing)
+                self._writing = writing = True
             yield
-        finally:
+        finally:  # also when an interrupt ends the wait
             with self._changed:
                 self._writers -= 1
-                self._writing = False
+                self._writing = self._writing and not writing
                 self._changed.notify_all()

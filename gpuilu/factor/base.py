@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
-from gpuilu.csr import CSR, canonical, with_diagonal
+from gpuilu.csr import CSR, INSERT, canonical, is_sparse, row_of_entries, with_diagonal
 from gpuilu.errors import (
     PatternMismatchError,
     ShapeMismatchError,
@@ -38,6 +39,8 @@ class Factors:
         Smallest row whose pivot was zero before it was replaced.
     is_symmetric : bool
         Whether M is Hermitian (to rounding), so that it may precondition CG.
+    finite : bool
+        Whether every entry must be finite; False for a triangle that only propagates.
     """
 
     L: Triangle | None
@@ -46,6 +49,7 @@ class Factors:
     shift: float = 0.0
     first_zero_pivot: int | None = None
     is_symmetric: bool = False
+    finite: bool = True
 
     @property
     def triangles(self) -> tuple[Triangle, ...]:
@@ -55,17 +59,26 @@ class Factors:
         """The factors rounded to another dtype; raises where an entry overflows."""
         L, U = (None if T is None else T.astype(dtype) for T in (self.L, self.U))
         rounded = replace(self, L=L, U=U)
-        if any(new is not old for new, old in zip(rounded.triangles, self.triangles, strict=True)):
+        changed = any(T.dtype != dtype for T in self.triangles)
+        if changed and self.finite:
             rounded.require_finite(f"after rounding to {dtype}")
+            rounded.require_no_zero_pivot(f"rounding to {dtype} made it so: keep the factors wider")
         return rounded
-
-    def copy(self) -> Factors:
-        L, U = (None if T is None else T.copy() for T in (self.L, self.U))
-        return replace(self, L=L, U=U)
 
     def with_report(self, other: Factors) -> Factors:
         """These triangles with what `other` says of its pivots and symmetry."""
         return replace(other, L=self.L, U=self.U)
+
+    def require_no_zero_pivot(self, remedy: str) -> Factors:
+        """Raise ZeroPivotError at the smallest row with a zero on the diagonal of L or U."""
+        rows = [
+            int((T.diag == 0).argmax())
+            for T in self.triangles
+            if T.diag is not None and (T.diag == 0).any()
+        ]
+        if rows:
+            raise zero_pivot_error(min(rows), remedy)
+        return self
 
     def require_finite(self, when: str = "") -> Factors:
         """Raise ZeroPivotError at the smallest row of L or U with an entry that is not finite."""
@@ -74,11 +87,10 @@ class Factors:
         if not bad:
             return self
         row, T = min(bad, key=lambda found: found[0])
-        entries = T.data[T.indptr[row] : T.indptr[row + 1]]
-        if T.diag is not None:
-            entries = np.append(entries, T.diag[row])
-        value = entries[~np.isfinite(entries)][0]
-        raise not_finite_error(row, value, when)
+        entries = T.data[int(T.indptr[row]) : int(T.indptr[row + 1])]
+        if T.diag is not None and np.isfinite(entries).all():
+            entries = T.diag[row : row + 1]
+        raise not_finite_error(row, entries, when)
 
 
 class Factorization(ABC):
@@ -89,29 +101,34 @@ class Factorization(ABC):
     nnz: int
     dtype: np.dtype
 
+    @property
+    def permutations(self) -> tuple[Any, Any]:
+        """(perm_r, perm_c) where the factors are of a permuted matrix, as in SciPy's SuperLU."""
+        return None, None
+
     @abstractmethod
     def factorize(self, source: Any, *, check: bool = True) -> Factors:
         """The numeric phase: new factors from a matrix, or from values, on the same pattern."""
-
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes kept for later numeric phases, beyond the factors themselves."""
 
 
 class PatternFactorization(Factorization):
     """A factorisation of a square matrix A whose pattern, with a full diagonal, is kept."""
 
-    def __init__(self, A: CSR, missing_diagonal: str = "raise") -> None:
+    def __init__(self, A: CSR, missing_diagonal: str = "raise", remedy: str = INSERT) -> None:
         require_choice("missing_diagonal", missing_diagonal, ("raise", "insert"))
         self.nnz = A.nnz
         self.n = A.n
         self.dtype = A.data.dtype
         self._missing_diagonal = missing_diagonal
-        full = with_diagonal(A, missing_diagonal)
+        full = with_diagonal(A, missing_diagonal, remedy)
         # Copies: the user may sort or prune the matrix in place later.
         self.indptr, self.indices = full.indptr.copy(), full.indices.copy()
         self.diagonal, self.kept = full.diagonal, full.kept
+
+    @property
+    def device(self) -> str:
+        """Where the pattern lives."""
+        return cuda.place_of(self.indptr)
 
     @abstractmethod
     def numeric(self, data: np.ndarray) -> Factors:
@@ -122,31 +139,32 @@ class PatternFactorization(Factorization):
 
     def values(self, source: Any, *, check: bool = True) -> np.ndarray:
         """The values of a matrix (or a bare array in canonical CSR order) on the kept pattern."""
-        if isinstance(source, np.ndarray):
+        if not isinstance(source, CSR) and not is_sparse(source) and hasattr(source, "dtype"):
             return self._bare_values(source)
         A = source if isinstance(source, CSR) else canonical(source)
         if A.n != self.n:
             raise ShapeMismatchError(
                 f"expected a matrix of shape {(self.n, self.n)}, found {(A.n, A.n)}"
             )
-        full = with_diagonal(A, self._missing_diagonal)
+        full = with_diagonal(A.to(self.device), self._missing_diagonal)
         data = self._same_dtype(full.data)
         if check or full.nnz != len(self.indices):
             self._require_same_pattern(full)
         return data
 
-    def matrix(self, source: Any) -> sp.csr_array:
-        """A itself, as a matrix of its own on the kept pattern."""
-        data = self.values(source, check=False).copy()
+    def matrix(self, source: Any, dtype: np.dtype) -> Any:
+        """A itself, as a sparse matrix of its own on the kept pattern."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            data = self.values(source, check=False).astype(dtype)
+        if not np.isfinite(data).all():
+            p = int((~np.isfinite(data)).argmax())
+            raise not_finite_error(int(row_of_entries(self.indptr, len(data))[p]), data[p : p + 1])
         pattern = (self.indices.copy(), self.indptr.copy())
-        return sp.csr_array((data, *pattern), shape=(self.n, self.n))
+        make = cuda.csr_matrix if on_gpu(data) else sp.csr_array
+        return make((data, *pattern), shape=(self.n, self.n))
 
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.indptr, self.indices, self.diagonal, self.kept)
-        return sum(a.nbytes for a in arrays if a is not None)
-
-    def _bare_values(self, values: np.ndarray) -> np.ndarray:
+    def _bare_values(self, values: Any) -> np.ndarray:
+        values = cuda.placed(values, self.device)
         if values.shape != (self.nnz,):
             raise ShapeMismatchError(
                 f"expected {self.nnz} values in canonical CSR order (rows ascending, columns "
@@ -155,7 +173,7 @@ class PatternFactorization(Factorization):
         values = self._same_dtype(values)
         if self.kept is None:
             return values
-        data = np.zeros(len(self.indices), self.dtype)
+        data = namespace(values).zeros(len(self.indices), self.dtype)
         data[self.kept] = values
         return data
 
@@ -168,32 +186,40 @@ class PatternFactorization(Factorization):
         return values.astype(self.dtype, copy=False)
 
     def _require_same_pattern(self, A: CSR) -> None:
-        lengths = np.diff(A.indptr) != np.diff(self.indptr)
-        if lengths.any():
-            row = int(np.argmax(lengths))
-        elif not np.array_equal(A.indices, self.indices):
-            p = int(np.argmax(A.indices != self.indices))
-            row = int(np.searchsorted(self.indptr, p, side="right")) - 1
-        else:
+        row = _first_difference(A, self)
+        if row < 0:
             return
+        new, old = (M.indices[int(M.indptr[row]) : int(M.indptr[row + 1])] for M in (A, self))
         raise PatternMismatchError(
             f"the pattern differs from the analysed one, first in row {row}: columns "
-            f"{_shortened(A.indices[A.indptr[row] : A.indptr[row + 1]])} instead of "
-            f"{_shortened(self.indices[self.indptr[row] : self.indptr[row + 1]])}; "
+            f"{_shortened(new)} instead of {_shortened(old)}; "
             "keep explicit zeros, or make a new preconditioner"
         )
 
 
+def _first_difference(A: CSR, B: PatternFactorization) -> int:
+    """The first row in which two patterns differ, -1 if none."""
+    differs = A.indptr[1:] != B.indptr[1:]
+    last = int(differs.argmax()) if differs.any() else A.n - 1
+    stop = int(A.indptr[last]) if differs.any() else len(A.indices)
+    entry = A.indices[:stop] != B.indices[:stop]
+    if entry.any():
+        return int(row_of_entries(A.indptr, len(A.indices))[int(entry.argmax())])
+    return last if differs.any() else -1
+
+
 def zero_pivot_error(row: int, remedy: str) -> ZeroPivotError:
     return ZeroPivotError(
-        f"the pivot in row {row} is zero (numerically: the entry is stored); {remedy}, or permute "
+        f"the pivot in row {row} is zero (numerically: the entry is stored); {remedy}; or permute "
         "or scale the matrix so that its diagonal dominates",
         row,
         0.0,
     )
 
 
-def not_finite_error(row: int, value: complex, when: str = "") -> ZeroPivotError:
+def not_finite_error(row: int, entries: Any, when: str = "") -> ZeroPivotError:
+    """The error for a row whose `entries` are not all finite."""
+    value = entries[~np.isfinite(entries)][0].item()
     return ZeroPivotError(
         f"row {row} of the factors has an entry that is not finite ({value}){when and ' ' + when}: "
         "the matrix holds NaN or Inf there, or a pivot is too small; "
@@ -208,12 +234,20 @@ def is_hermitian(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> b
     return bool(_is_hermitian(indptr, indices, data, 16 * np.finfo(data.dtype).eps))
 
 
+def _is_hermitian_cuda(indptr: Any, indices: Any, data: Any, tolerance: float) -> bool:
+    differs, n = cuda.marked(1), len(indptr) - 1
+    instantiation = f"differs_from_adjoint<{cuda.value_type(data.dtype)}>"
+    scalar = data.real.dtype.type(tolerance)
+    cuda.for_each("pattern", instantiation, n, n, indptr, indices, data, scalar, differs)
+    return int(differs.view(np.int32)[0]) < 0
+
+
 def _shortened(columns: np.ndarray) -> str:
     return str(columns.tolist()) if len(columns) <= 8 else f"{columns[:8].tolist()[:-1]}..."
 
 
 @njit
-def _is_hermitian(indptr, indices, data, tolerance):
+def _is_hermitian_cpu(indptr, indices, data, tolerance):
     """One pass: as i ascends, the entries (j, i) right of row j's diagonal are met in order."""
     n = len(indptr) - 1
     right = np.empty(n, indptr.dtype)
@@ -225,7 +259,8 @@ def _is_hermitian(indptr, indices, data, tolerance):
             if q >= indptr[j + 1] or indices[q] != i:
                 return False
             a, b = data[p], np.conj(data[q])
-            if abs(a - b) > tolerance * (abs(a) + abs(b)):
+            # Halves, because a - b may overflow; not <=, because a NaN is unlike itself.
+            if not abs(a / 2 - b / 2) <= tolerance * (abs(a) / 2 + abs(b) / 2):
                 return False
             if j < i:
                 right[j] = q + 1
@@ -237,13 +272,16 @@ def _is_hermitian(indptr, indices, data, tolerance):
     return True
 
 
+_is_hermitian = by_device(_is_hermitian_cpu, _is_hermitian_cuda)
+
+
 def _first_not_finite(T: Triangle) -> int:
-    diag = np.empty(0, T.dtype) if T.diag is None else T.diag
+    diag = T.data[:0] if T.diag is None else T.diag
     return int(_first_not_finite_row(T.indptr, T.data, diag))
 
 
 @njit
-def _first_not_finite_row(indptr, data, diag):
+def _first_not_finite_row_cpu(indptr, data, diag):
     for i in range(len(indptr) - 1):
         for p in range(indptr[i], indptr[i + 1]):
             if not np.isfinite(data[p]):
@@ -251,3 +289,14 @@ def _first_not_finite_row(indptr, data, diag):
         if len(diag) > 0 and not np.isfinite(diag[i]):
             return i
     return -1
+
+
+def _first_not_finite_row_cuda(indptr: Any, data: Any, diag: Any) -> int:
+    row, n = cuda.marked(1), len(indptr) - 1
+    diag = diag if len(diag) else None
+    instantiation = f"first_not_finite<{cuda.value_type(data.dtype)}>"
+    cuda.for_each("pattern", instantiation, n, n, indptr, data, diag, row)
+    return int(row.view(np.int32)[0])
+
+
+_first_not_finite_row = by_device(_first_not_finite_row_cpu, _first_not_finite_row_cuda)

@@ -7,11 +7,14 @@ unfused multiply and subtract, so that every implementation gives the same bits 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from gpuilu.backend import cuda, on_gpu
 from gpuilu.backend.cpu import njit
 from gpuilu.csr import CSR
+from gpuilu.dag import levels
 from gpuilu.errors import require_choice
 from gpuilu.factor.base import (
     Factors,
@@ -21,12 +24,15 @@ from gpuilu.factor.base import (
     zero_pivot_error,
 )
 from gpuilu.factor.split import Split
+from gpuilu.triangle import Pattern
 
 __all__ = ["ILU0"]
 
 PIVOT_RULES = ("raise", "boost", "shift")
 MAX_SHIFTS = 24
 OK, ZERO, NOT_FINITE = 0, 1, 2
+WARPS = 8  # of a block of ilu0.cu, one row each
+THREADS = WARPS * cuda.WARP
 
 
 class ILU0(PatternFactorization):
@@ -39,6 +45,7 @@ class ILU0(PatternFactorization):
         super().__init__(A, missing_diagonal)
         self.pivot = pivot
         self._triangles = Split(self)
+        self._level_order: Any = None
 
     def numeric(self, data: np.ndarray) -> Factors:
         rule = {"raise": self._plain, "boost": self._boosted, "shift": self._shifted}[self.pivot]
@@ -70,7 +77,7 @@ class ILU0(PatternFactorization):
         shift, step = 0.0, 1e-3 * _max_abs(data)
         for _ in range(MAX_SHIFTS):
             LU = data.copy()
-            LU[self.diagonal] += np.asarray(shift, data.dtype)
+            LU[self.diagonal] += data.dtype.type(shift)
             status, row, *_ = self._eliminate(LU, boost=0.0)
             if status == OK:
                 return replace(self._split(LU), shift=shift, first_zero_pivot=first_zero)
@@ -83,17 +90,51 @@ class ILU0(PatternFactorization):
         raise AssertionError("unreachable")
 
     def _eliminate(self, LU: np.ndarray, boost: float) -> tuple[int, int, int, int]:
+        """Factor in place; (status, row, pivots boosted, first zero pivot)."""
         scale = _max_abs(LU) if boost else 0.0
+        if on_gpu(LU):
+            return self._eliminate_cuda(LU, boost, scale or 1.0)
         # Unsigned indices spare numba its test for negative ones: half the time.
-        unsigned = (a.view(np.uint32) for a in (self.indptr, self.indices, self.diagonal))
-        return _eliminate(*unsigned, LU, boost, scale or 1.0)
+        indptr, indices, diagonal = (
+            a.view(np.uint32) for a in (self.indptr, self.indices, self.diagonal)
+        )
+        tiny = float(np.finfo(LU.dtype).tiny)
+        return _eliminate(indptr, indices, diagonal, LU, boost, scale or 1.0, tiny)
+
+    def _eliminate_cuda(self, LU: Any, boost: float, scale: float) -> tuple[int, int, int, int]:
+        """The self-scheduled kernel of ilu0.cu; waits for it, since it may fail."""
+        launcher = cuda.Launcher()
+        words = cuda.marked(self.n + 8)
+        control, report, finished = words[:4], words[4:8], words[8:]
+        function = cuda.kernel("ilu0", f"ilu0_factor<{cuda.value_type(LU.dtype)}>")
+        pattern = cuda.struct(self.n, self.indptr, self.indices, self.diagonal, self._order())
+        real = LU.real.dtype.type
+        tiny = np.finfo(LU.dtype).tiny
+        arguments = (pattern, LU, real(boost), real(scale), real(tiny), finished, report)
+        blocks = min(cuda.full_grid(function, THREADS), -(-self.n // WARPS))
+        if self.n:
+            cuda.launch(function, blocks, THREADS, *arguments, launcher.struct(control))
+        zero, not_finite, boosted = (int(r) for r in cuda.to_host(report.view(np.int32))[:3])
+        launcher.raise_if_stalled()
+        bad = [(row, kind) for row, kind in ((zero, ZERO), (not_finite, NOT_FINITE)) if row >= 0]
+        if boost:
+            bad = [found for found in bad if found[1] == NOT_FINITE]
+        row, status = min(bad, default=(-1, OK))
+        return status, row, boosted + 1, zero
+
+    def _order(self) -> Any:
+        """Rows by level of the strict lower triangle, kept for the next numeric phase."""
+        if self._level_order is None:
+            lower = Pattern(True, *self._triangles.lower_pattern)
+            self._level_order = levels(lower).level_order
+        return self._level_order
 
     def _require(self, status: int, row: int, LU: np.ndarray, remedy: str) -> None:
         if status == ZERO:
             raise zero_pivot_error(row, remedy)
         if status == NOT_FINITE:
-            entries = LU[self.indptr[row] : self.indptr[row + 1]]
-            raise not_finite_error(row, entries[~np.isfinite(entries)][0])
+            begin, end = (int(p) for p in self.indptr[row : row + 2])
+            raise not_finite_error(row, LU[begin:end])
 
     def _split(self, LU: np.ndarray) -> Factors:
         return Factors(
@@ -104,13 +145,14 @@ class ILU0(PatternFactorization):
 
 def _max_abs(data: np.ndarray) -> float:
     """Largest finite |a|, 0 where there is none."""
-    magnitude = np.abs(data)
-    return float(np.max(magnitude, initial=0.0, where=np.isfinite(magnitude)))
+    magnitude = abs(data)
+    magnitude[~np.isfinite(magnitude)] = 0
+    return float(magnitude.max()) if len(data) else 0.0
 
 
 @njit
-def _eliminate(indptr, indices, diagonal, LU, boost, scale):
-    """Factor in place; (status, row, pivots boosted, first zero pivot). Stops at the first failure."""
+def _eliminate(indptr, indices, diagonal, LU, boost, scale, tiny):
+    """Factor in place up to the first failure; returns as `ILU0._eliminate` does."""
     n = len(diagonal)
     at = np.full(n, -1, np.int32)
     n_boosted, first_zero = 0, -1
@@ -122,7 +164,7 @@ def _eliminate(indptr, indices, diagonal, LU, boost, scale):
             largest = max(largest, abs(LU[p]))
         for p in range(begin, d):
             k = indices[p]
-            l_ik = LU[p] / LU[diagonal[k]]
+            l_ik = np.divide(LU[p], LU[diagonal[k]])
             LU[p] = l_ik
             for q in range(diagonal[k] + 1, indptr[k + 1]):
                 t = at[indices[q]]
@@ -132,10 +174,10 @@ def _eliminate(indptr, indices, diagonal, LU, boost, scale):
         if zero and first_zero < 0:
             first_zero = i
         if boost > 0.0:
-            floor = boost * (largest if largest > 0.0 else scale)
+            floor = max(boost * (largest if largest > 0.0 else scale), tiny)
             magnitude = abs(LU[d])
             if magnitude < floor:
-                LU[d] = floor if zero else (LU[d] / magnitude) * floor
+                LU[d] = floor if zero else np.divide(LU[d], magnitude) * floor
                 n_boosted += 1
         elif zero:
             return ZERO, i, 0, i

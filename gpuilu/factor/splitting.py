@@ -37,9 +37,9 @@ class Splitting(PatternFactorization):
 
     def numeric(self, data: np.ndarray) -> Factors:
         D = data[self.diagonal]
-        zeros = np.flatnonzero(D == 0)
-        if len(zeros):
-            raise zero_pivot_error(int(zeros[0]), "a splitting divides by the diagonal")
+        zero = D == 0
+        if zero.any():
+            raise zero_pivot_error(int(zero.argmax()), "a splitting divides by the diagonal")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return self._split(data, D).require_finite()
 

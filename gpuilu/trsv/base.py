@@ -6,9 +6,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import ClassVar
-
-import numpy as np
+from typing import Any, ClassVar
 
 import gpuilu.trsv
 from gpuilu.errors import UnknownAlgorithmError, UnsupportedAlgorithmError
@@ -20,9 +18,9 @@ __all__ = ["Plan", "algorithms", "find"]
 class Plan(ABC):
     """One triangle analysed by one algorithm: everything a solve needs that is not b.
 
-    A subclass in a module of `gpuilu.trsv` is an algorithm; defining it registers it. A transpose is
-    a triangle of its own, so an algorithm only ever solves T x = b, for lower and upper T, with a
-    unit or a stored diagonal.
+    A subclass in a module of `gpuilu.trsv` is an algorithm; defining it registers it. A transpose
+    is a triangle of its own, so an algorithm only ever solves T x = b, for lower and upper T, with
+    a unit or a stored diagonal.
     """
 
     name: ClassVar[str]
@@ -35,16 +33,18 @@ class Plan(ABC):
         self.T = T
 
     @abstractmethod
-    def solve(self, x: np.ndarray) -> None:
-        """x <- T^-1 x in place; x is C-contiguous, shape (n,) or (n, nrhs), at least as wide as T."""
+    def solve(self, x: Any, b: Any = None) -> None:
+        """x <- T^-1 b, or x <- T^-1 x without b.
+
+        x and b are C-contiguous, (n,) or (n, nrhs), of one dtype at least as wide as T's; they do
+        not overlap.
+        """
 
     def refresh(self) -> None:  # noqa: B027
         """Take up the triangle's present values; needed only where the plan holds copies."""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beyond the triangle."""
-        return 0
+    def check(self) -> None:  # noqa: B027
+        """Raise what earlier solves ran into, if it is known already."""
 
 
 @cache
@@ -76,6 +76,6 @@ def find(name: str, device: str, *, deterministic: bool) -> type[Plan]:
     )
 
 
-def _concrete(plan: type[Plan]) -> list[type[Plan]]:
+def _concrete(plan: Any) -> list[Any]:
     found = [plan] if "name" in vars(plan) else []
     return found + [c for sub in plan.__subclasses__() for c in _concrete(sub)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
-import numpy as np
-
+from gpuilu.backend import cuda, on_gpu
 from gpuilu.triangle import Transposed, Triangle
 from gpuilu.trsv.base import Plan
 
@@ -22,9 +22,18 @@ class TriangularForms:
         self._transposed: dict[str, Transposed] = {}
         self._building = threading.Lock()
 
-    def solve(self, x: np.ndarray, trans: str) -> None:
-        """x <- op(T)^-1 x in place."""
-        self.plan(trans).solve(x)
+    def solve(self, x: Any, trans: str, b: Any = None) -> None:
+        """x <- op(T)^-1 b, or x <- op(T)^-1 x without b."""
+        if x.dtype.kind == "c" and self.T.dtype.kind != "c":
+            # A real triangle acts on real and imaginary parts alike: twice as many real columns.
+            trans = "T" if trans == "H" else trans
+            x, b = (a if a is None else _as_real(a) for a in (x, b))
+        self.plan(trans).solve(x, b)
+
+    def check(self) -> None:
+        """Raise what earlier solves ran into."""
+        for plan in list(self._plans.values()):
+            plan.check()
 
     def plan(self, trans: str) -> Plan:
         """The plan for 'N', 'T' or 'H'; real triangles share T and H."""
@@ -32,6 +41,11 @@ class TriangularForms:
             trans = "T"
         with self._building:
             if trans not in self._plans:
+                if on_gpu(self.T.data):
+                    cuda.refuse_capture(
+                        f"the first solve with trans={trans!r}, which builds that form (call "
+                        f"prepare({trans!r}) before),"
+                    )
                 form = Transposed(self.T, conjugate=trans == "H")
                 self._plans[trans] = self.algorithm(form.triangle)
                 self._transposed[trans] = form
@@ -45,7 +59,7 @@ class TriangularForms:
         for plan in self._plans.values():
             plan.refresh()
 
-    @property
-    def nbytes(self) -> int:
-        held = [self.T, *self._plans.values(), *self._transposed.values()]
-        return sum(part.nbytes for part in held)
+
+def _as_real(x: Any) -> Any:
+    """A complex (n,) or (n, nrhs) as real (n, 2 nrhs), without a copy."""
+    return x.view(x.real.dtype).reshape(len(x), -1)

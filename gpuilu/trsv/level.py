@@ -1,8 +1,8 @@
 """Rows of one level do not depend on each other: substitution level by level, over the cores.
 
-The rows are copied into level order, so that each core streams through its share of a level; without
-the copy a solve of a grid took four times as long. Narrow levels do not pay for waking the other
-threads: runs of them are swept by one. Every row is summed in the order of `serial`: the same bits.
+The rows are copied into level order, so that each core streams through its share of a level;
+without the copy a solve of a grid took four times as long. Narrow levels do not pay for waking the
+other threads: one sweeps runs of them. Every row is summed in the order of `serial`: the same bits.
 Source: Anderson and Saad, Solving sparse triangular linear systems on parallel computers, 1989.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuilu.backend.cpu import inlined, n_threads, njit, parallel_region, pjit, prange
 from gpuilu.dag import Levels, levels
-from gpuilu.triangle import Triangle
+from gpuilu.triangle import Triangle, gather_rows
 from gpuilu.trsv.base import Plan
 
 __all__ = ["Level"]
@@ -31,17 +31,22 @@ class Level(Plan):
         found = levels(T)
         self._order = found.level_order
         self._run_ptr, self._run_is_wide = _runs(found)
-        self._indptr, self._indices, self._position = _permuted(self._order, T.indptr, T.indices)
+        self._first = T.indptr[self._order]
+        self._indptr = np.zeros(T.n + 1, np.int32)
+        np.cumsum(T.indptr[self._order + 1] - self._first, out=self._indptr[1:])
+        self._indices = gather_rows(self._indptr, self._first, T.indices)
         self._data = np.empty_like(T.data)
         self._diag = T.data[:0] if T.diag is None else np.empty_like(T.diag)
         self.refresh()
 
     def refresh(self) -> None:
-        np.take(self.T.data, self._position, out=self._data)
+        self._data[...] = gather_rows(self._indptr, self._first, self.T.data)
         if self.T.diag is not None:
             np.take(self.T.diag, self._order, out=self._diag)
 
-    def solve(self, x: np.ndarray) -> None:
+    def solve(self, x: np.ndarray, b: np.ndarray | None = None) -> None:
+        if b is not None:
+            x[...] = b
         T = (self._order, self._indptr, self._indices, self._data, self.T.unit_diagonal, self._diag)
         threads = n_threads()
         if threads == 1:
@@ -52,11 +57,6 @@ class Level(Plan):
         with parallel_region():
             solve(threads, self._run_ptr, self._run_is_wide, *T, x)
 
-    @property
-    def nbytes(self) -> int:
-        held = (self._order, self._run_ptr, self._run_is_wide, self._indptr, self._indices)
-        return sum(a.nbytes for a in (*held, self._position, self._data, self._diag))
-
 
 def _runs(found: Levels) -> tuple[np.ndarray, np.ndarray]:
     """Cut the level order into runs: each wide level alone, narrow neighbours together."""
@@ -64,23 +64,6 @@ def _runs(found: Levels) -> tuple[np.ndarray, np.ndarray]:
     cut = np.ones(len(wide) + 1, bool)
     cut[1:-1] = wide[1:] | wide[:-1]
     return found.level_ptr[cut], wide[cut[:-1]]
-
-
-@njit
-def _permuted(order, indptr, indices):
-    """Pattern with row q = row order[q], columns as they were, and where each entry came from."""
-    p_indptr = np.zeros(len(order) + 1, np.int32)
-    p_indices = np.empty(len(indices), np.int32)
-    position = np.empty(len(indices), np.int32)
-    t = 0
-    for q in range(len(order)):
-        i = order[q]
-        for p in range(indptr[i], indptr[i + 1]):
-            p_indices[t] = indices[p]
-            position[t] = p
-            t += 1
-        p_indptr[q + 1] = t
-    return p_indptr, p_indices, position
 
 
 @inlined
@@ -96,7 +79,7 @@ def _rows_vector(first, stop, order, indptr, indices, data, unit, diag, x):
         s = x[i]
         for p in range(indptr[q], indptr[q + 1]):
             s -= data[p] * x[indices[p]]
-        x[i] = s if unit else s / diag[q]
+        x[i] = s if unit else np.divide(s, diag[q])
 
 
 @njit
@@ -109,7 +92,7 @@ def _rows_block(first, stop, order, indptr, indices, data, unit, diag, x):
                 x[i, c] -= t * x[j, c]
         if not unit:
             for c in range(x.shape[1]):
-                x[i, c] /= diag[q]
+                x[i, c] = np.divide(x[i, c], diag[q])
 
 
 # One call of `_rows_*` a thread and level: a prange over the rows themselves took twice as long.

@@ -16,13 +16,16 @@ class Serial(Plan):
     name = "serial"
     source = "textbook substitution"
 
-    def solve(self, x: np.ndarray) -> None:
+    def solve(self, x: np.ndarray, b: np.ndarray | None = None) -> None:
+        if b is not None:
+            x[...] = b
         T = self.T
         solve = _solve_vector if x.ndim == 1 else _solve_block
         diag = T.data[:0] if T.diag is None else T.diag
         solve(T.lower, T.indptr, T.indices, T.data, T.unit_diagonal, diag, x)
 
 
+# np.divide, because numba's `/` raises for a complex zero instead of giving Inf and NaN.
 @njit
 def _solve_vector(lower, indptr, indices, data, unit, diag, x):
     n = len(x)
@@ -31,7 +34,7 @@ def _solve_vector(lower, indptr, indices, data, unit, diag, x):
         s = x[i]
         for p in range(indptr[i], indptr[i + 1]):
             s -= data[p] * x[indices[p]]
-        x[i] = s if unit else s / diag[i]
+        x[i] = s if unit else np.divide(s, diag[i])
 
 
 @njit
@@ -45,4 +48,4 @@ def _solve_block(lower, indptr, indices, data, unit, diag, x):
                 x[i, c] -= t * x[j, c]
         if not unit:
             for c in range(x.shape[1]):
-                x[i, c] /= diag[i]
+                x[i, c] = np.divide(x[i, c], diag[i])

@@ -1,0 +1,237 @@
+// How blocks of one launch wait for each other: marks, ordered accesses, tickets, bounded patience.
+//
+// Nothing else in the package uses PTX, atomics for waiting, or volatile. The memory model is PTX's:
+//   - `load_relaxed` / `store_relaxed` at device scope are morally strong and single-copy atomic for
+//     one machine word, so a value that *is* its own ready mark needs no fence at all;
+//   - `store_release` / `load_acquire` order everything before the store in the storing thread (and,
+//     through a preceding __syncwarp, in its warp) before everything after the load.
+// A word of all ones means "not ready": one memset of 0xff bytes resets vectors, flags and tickets.
+#pragma once
+#include "scalar.cuh"
+
+namespace gpuilu {
+
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+constexpr u32 FULL_WARP = 0xffffffffu;
+constexpr u32 MARK32 = 0xffffffffu;
+constexpr u64 MARK64 = 0xffffffffffffffffull;
+
+// ---- ordered accesses ---------------------------------------------------------------------------
+#ifndef GPUILU_EMULATOR
+__device__ __forceinline__ u32 load_relaxed(const u32* p) {
+    u32 v;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+__device__ __forceinline__ u64 load_relaxed(const u64* p) {
+    u64 v;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_relaxed(u32* p, u32 v) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+__device__ __forceinline__ void store_relaxed(u64* p, u64 v) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+__device__ __forceinline__ u32 load_acquire(const u32* p) {
+    u32 v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_release(u32* p, u32 v) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+__device__ __forceinline__ u32 load_relaxed_shared(const u32* p) {
+    u32 v;
+    asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];"
+                 : "=r"(v)
+                 : "l"(__cvta_generic_to_shared(p))
+                 : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_relaxed_shared(u32* p, u32 v) {
+    asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "r"(v)
+                 : "memory");
+}
+__device__ __forceinline__ void store_system(u32* p, u32 v) {
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+__device__ __forceinline__ u64 nanoseconds() {
+    u64 t;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)::"memory");
+    return t;
+}
+#endif
+
+// ---- values as their own ready marks ------------------------------------------------------------
+// The machine words of a value. All ones is a NaN that arithmetic never gives; a *result* that has
+// that pattern all the same (it came in with b) is stored as the canonical NaN instead.
+template <class V>
+struct Words;
+template <>
+struct Words<float> {
+    using type = u32;
+    static constexpr int count = 1;
+    static constexpr u32 nan = 0x7fffffffu;
+    __device__ static void split(float v, u32 (&w)[1]) { w[0] = __float_as_uint(v); }
+    __device__ static float join(const u32 (&w)[1]) { return __uint_as_float(w[0]); }
+};
+template <>
+struct Words<double> {
+    using type = u64;
+    static constexpr int count = 1;
+    static constexpr u64 nan = 0x7ff8000000000000ull;
+    __device__ static void split(double v, u64 (&w)[1]) { w[0] = __double_as_longlong(v); }
+    __device__ static double join(const u64 (&w)[1]) { return __longlong_as_double(w[0]); }
+};
+template <>
+struct Words<Complex<float>> {
+    using type = u64;
+    static constexpr int count = 1;
+    static constexpr u64 nan = 0x7fffffff7fffffffull;
+    __device__ static void split(Complex<float> v, u64 (&w)[1]) {
+        w[0] = u64(__float_as_uint(v.im)) << 32 | __float_as_uint(v.re);
+    }
+    __device__ static Complex<float> join(const u64 (&w)[1]) {
+        return {__uint_as_float(u32(w[0])), __uint_as_float(u32(w[0] >> 32))};
+    }
+};
+template <>
+struct Words<Complex<double>> { // two words, each with its own mark: they may arrive apart
+    using type = u64;
+    static constexpr int count = 2;
+    static constexpr u64 nan = 0x7ff8000000000000ull;
+    __device__ static void split(Complex<double> v, u64 (&w)[2]) {
+        w[0] = __double_as_longlong(v.re);
+        w[1] = __double_as_longlong(v.im);
+    }
+    __device__ static Complex<double> join(const u64 (&w)[2]) {
+        return {__longlong_as_double(w[0]), __longlong_as_double(w[1])};
+    }
+};
+
+template <class V>
+__device__ V not_a_number() {
+    typename Words<V>::type w[Words<V>::count];
+    for (int h = 0; h < Words<V>::count; ++h) w[h] = Words<V>::nan;
+    return Words<V>::join(w);
+}
+
+// Store a result where others poll for it.
+template <class V>
+__device__ void publish(V* slot, V value) {
+    using Word = typename Words<V>::type;
+    Word w[Words<V>::count];
+    Words<V>::split(value, w);
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; ++h)
+        store_relaxed(reinterpret_cast<Word*>(slot) + h,
+                      w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
+}
+
+// ---- tickets, patience, status ------------------------------------------------------------------
+// What the blocks of one launch share: `control` is device memory set to all ones before the launch,
+// `status` is one word of pinned host memory that Python reads.
+struct Launch {
+    u32* control;
+    u32* status;
+    u64 patience_ns;
+};
+constexpr int TICKET = 0, ABANDONED = 1;
+constexpr u32 STALLED = 1;
+
+// The next task in topological order. Whoever holds a ticket is running, so a task waits only for
+// tasks whose holders are resident, whatever the order in which blocks were started.
+__device__ inline u32 take_ticket(Launch launch) {
+    return atomicAdd(launch.control + TICKET, 1u) + 1u;
+}
+
+// Ends a wait when the whole launch has made no progress for `patience_ns`: no ticket was taken.
+struct Patience {
+    u64 since = 0;
+    u32 seen = 0, polls = 0;
+    bool abandoned = false;
+
+    // Called by a whole warp after a fruitless poll; the answer is the same in every lane.
+    __device__ bool exhausted(Launch launch, int lane) {
+        if (abandoned) return true;
+        if (++polls & 1023u) return false;
+        bool give_up = false;
+        if (lane == 0) {
+            const u32 ticket = load_relaxed(launch.control + TICKET);
+            const u64 now = nanoseconds();
+            if (load_relaxed(launch.control + ABANDONED) != MARK32) {
+                give_up = true;
+            } else if (since == 0 || ticket != seen) {
+                seen = ticket;
+                since = now;
+            } else if (now - since > launch.patience_ns) {
+                store_system(launch.status, STALLED);
+                store_relaxed(launch.control + ABANDONED, 0u);
+                give_up = true;
+            }
+        }
+        abandoned = __any_sync(FULL_WARP, give_up);
+        return abandoned;
+    }
+};
+
+// ---- voted waits --------------------------------------------------------------------------------
+// Read N published values, all polls in flight at once; `wanted` has a bit for each value this lane
+// needs, the others come out as zero. The warp leaves together, when every lane has all of its own.
+// After an abandoned launch whatever is missing comes out as NaN, so that dependents drain.
+template <int N, class V>
+__device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Launch launch,
+                      Patience& patience, int lane) {
+    using Word = typename Words<V>::type;
+    constexpr int H = Words<V>::count;
+    Word w[N][H];
+#pragma unroll
+    for (int r = 0; r < N; ++r) value[r] = V(0);
+    u32 pending = wanted;
+    while (true) {
+#pragma unroll
+        for (int r = 0; r < N; ++r)
+            if (pending >> r & 1u)
+#pragma unroll
+                for (int h = 0; h < H; ++h)
+                    w[r][h] = load_relaxed(reinterpret_cast<const Word*>(slot[r]) + h);
+#pragma unroll
+        for (int r = 0; r < N; ++r) {
+            if (!(pending >> r & 1u)) continue;
+            bool ready = true;
+#pragma unroll
+            for (int h = 0; h < H; ++h) ready = ready && w[r][h] != Word(~Word(0));
+            if (!ready) continue;
+            value[r] = Words<V>::join(w[r]);
+            pending &= ~(1u << r);
+        }
+        if (!__any_sync(FULL_WARP, pending != 0)) return;
+        if (patience.exhausted(launch, lane)) break;
+    }
+#pragma unroll
+    for (int r = 0; r < N; ++r)
+        if (pending >> r & 1u) value[r] = not_a_number<V>();
+}
+
+// Wait until a flag is no longer marked, and see everything its setter did before setting it.
+__device__ inline void await_flag(const u32* flag, Launch launch, Patience& patience, int lane) {
+    while (__any_sync(FULL_WARP, load_acquire(flag) == MARK32))
+        if (patience.exhausted(launch, lane)) return;
+}
+
+// Set a flag after everything this warp has done so far.
+__device__ inline void set_flag(u32* flag, int lane) {
+    __syncwarp();
+    if (lane == 0) store_release(flag, 0u);
+}
+
+// Smallest row at which something happened; `slot` starts as all ones.
+__device__ inline void report_row(u32* slot, int row) {
+    atomicMin(slot, u32(row));
+}
+
+} // namespace gpuilu

@@ -1,0 +1,154 @@
+"""x_i = (b_i - sum_{j != i} t_ij x_j) / t_ii, rows in level order, no barrier: self-scheduled rows.
+
+A row waits only for the values it needs, and the value itself is the ready mark (kernels/row.cu).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from gpuilu.backend import cuda, namespace
+from gpuilu.dag import Levels, levels
+from gpuilu.triangle import Triangle, gather_rows
+from gpuilu.trsv.base import Plan
+from gpuilu.trsv.long_rows import cut_long_rows
+
+__all__ = ["Row"]
+
+THREADS = 128  # of a block: four warps
+WARPS = THREADS // cuda.WARP
+LANES = (1, 2, 4, 8, 16, 32)  # a row may have
+IN_FLIGHT = 2  # entries a lane polls at once
+LEVELS_AHEAD = 16  # levels that the warps in flight should cover
+FEWEST_BLOCKS = 2  # on each multiprocessor
+SEGMENT, LONG = 64, 16  # rows beyond SEGMENT entries and LONG times the mean are cut
+
+
+class Row(Plan):
+    """Self-scheduled rows, one to 32 lanes each.
+
+    Memory: the triangle once more, in level order, and a vector of scratch for each stream.
+    """
+
+    name = "row"
+    device = "cuda"
+    source = "Liu et al. 2016; Dufrechou and Ezzatti 2018 (the value as its own ready mark)"
+
+    def __init__(self, T: Triangle) -> None:
+        super().__init__(T)
+        self.lanes = _lanes(T)
+        self._pack(T)
+        self._launcher = cuda.Launcher()
+        self._workspaces = cuda.Workspaces(self._launcher)
+        self._configurations: dict[Any, tuple[Any, int]] = {}
+        self._enqueueing = threading.Lock()
+        self._rows = cuda.struct(
+            len(self._task_ptr) - 1,
+            *(self._task_ptr, self._indptr, self._indices, self._row),
+            *(self._data, self._scale, self._diag),
+        )
+        self.refresh()
+
+    def _pack(self, T: Triangle) -> None:
+        """Rows in level order, columns as positions in that order, long rows cut."""
+        xp = namespace(T.indptr)
+        mean = len(T.indices) / max(T.n, 1)
+        cut = cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
+        P = cut.pattern
+        found = levels(P)
+        order = found.level_order
+        position = xp.empty(P.n, np.int32)
+        position[order] = xp.arange(P.n, dtype=np.int32)
+        first = P.indptr[order]
+        self._row = cut.row[order]
+        self._indptr = xp.zeros(P.n + 1, np.int32)
+        self._indptr[1:] = xp.cumsum(P.indptr[order + 1] - first)
+        self._indices = position[gather_rows(self._indptr, first, P.indices)]
+        # Where the values come from: runs of rows, or single entries where rows were cut.
+        self._first = first if P.n == T.n else None
+        self._source = None if P.n == T.n else gather_rows(self._indptr, first, cut.source)
+        self._data = xp.empty(len(self._indices), T.dtype)
+        self._diag: Any = None if T.diag is None else xp.ones(P.n, T.dtype)
+        self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
+        self._task_ptr = _tasks(found, cuda.WARP // self.lanes)
+        self.tasks_a_level = len(self._task_ptr) / max(found.n_levels, 1)
+
+    def refresh(self) -> None:
+        T = self.T
+        if self._source is None:
+            cuda.gather_rows(self._indptr, self._first, T.data, self._data)
+        else:
+            xp = namespace(T.data)
+            minus_one = T.dtype.type(-1)
+            self._data[...] = xp.where(self._source < 0, minus_one, T.data[self._source])
+        if T.diag is not None:
+            mine = self._row >= 0
+            self._diag[mine] = T.diag[self._row[mine]]
+            value, n = cuda.value_type(T.dtype), len(self._diag)
+            cuda.for_each("row", f"reciprocals<{value}>", n, n, self._diag, self._scale)
+
+    def solve(self, x: Any, b: Any = None) -> None:
+        self.check()
+        b = x if b is None else b
+        nrhs = 1 if x.ndim == 1 else x.shape[1]
+        function, blocks = self._configuration(x.dtype, nrhs)
+        with self._enqueueing:
+            nbytes = len(self._row) * nrhs * x.itemsize
+            scratch = self._workspaces.get(nbytes)
+            scratch.fill_marks(nbytes)
+            arguments = (self._rows, b, x, scratch.data, np.int32(nrhs), scratch.launch)
+            function((blocks,), (THREADS,), arguments)
+
+    def check(self) -> None:
+        self._launcher.raise_if_stalled()
+
+    def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
+        """(kernel, blocks) for right-hand sides of that dtype and number."""
+        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
+        key = (dtype.char, columns)
+        if key not in self._configurations:
+            factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+            unit = str(self.T.unit_diagonal).lower()
+            parameters = f"{factor},{vector},{self.lanes},{IN_FLIGHT},{columns},{unit}"
+            function = cuda.kernel("row", f"row_solve<{parameters}>")
+            self._configurations[key] = function, self._blocks(function)
+        return self._configurations[key]
+
+    def _blocks(self, function: Any) -> int:
+        """Few warps where levels are narrow, for many pollers slow each other; all where wide."""
+        full = cuda.full_grid(function, THREADS)
+        fewest = FEWEST_BLOCKS * full // cuda.resident_blocks(function, THREADS)
+        wanted = int(self.tasks_a_level * LEVELS_AHEAD / WARPS)
+        enough = -(-len(self._task_ptr) // WARPS)
+        return max(1, min(full, max(fewest, wanted), enough))
+
+
+def columns_at_once(vector: str) -> int:
+    """Right-hand sides of a block that one pass over a row serves, by the char of their dtype."""
+    return 2 if vector == "D" else 4
+
+
+def _lanes(T: Triangle) -> int:
+    """Lanes a row: about one an entry."""
+    mean = len(T.indices) / max(T.n, 1)
+    return next((lanes for lanes in LANES if lanes >= mean), LANES[-1])
+
+
+def _tasks(found: Levels, rows: int) -> Any:
+    """Cut every level into runs of at most `rows` rows: shape (n_tasks + 1,)."""
+    level_ptr = found.level_ptr
+    xp = namespace(level_ptr)
+    size = level_ptr[1:] - level_ptr[:-1]
+    first_task = xp.zeros(found.n_levels + 1, np.int32)
+    first_task[1:] = xp.cumsum((size + np.int32(rows - 1)) // np.int32(rows))
+    n_tasks = int(first_task[-1])
+    task = xp.arange(n_tasks + 1, dtype=np.int32)
+    level = xp.searchsorted(first_task[1:], task, side="right").astype(np.int32)
+    level = xp.minimum(level, np.int32(max(found.n_levels - 1, 0)))
+    if n_tasks == 0:
+        return xp.zeros(1, np.int32)
+    start = level_ptr[level] + np.int32(rows) * (task - first_task[level])
+    return xp.minimum(start, level_ptr[level + 1]).astype(np.int32)

@@ -1,0 +1,85 @@
+"""Right-hand sides and results: what is accepted, in which dtype, and where the result goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuilu.backend import cuda, is_cupy, namespace
+from gpuilu.csr import VALUE_DTYPES
+from gpuilu.errors import DeviceMismatchError, ShapeMismatchError, UnsupportedDtypeError
+
+__all__ = ["as_array", "check_out", "moved", "operands", "result_dtype"]
+
+
+def as_array(x: Any) -> Any:
+    """A NumPy or CuPy array; other libraries' GPU arrays are taken over without a copy."""
+    if is_cupy(x):
+        return x
+    return cuda.cupy().asarray(x) if cuda.is_foreign(x) else np.asarray(x)
+
+
+def result_dtype(b: np.dtype, factor: np.dtype) -> np.dtype:
+    """result_type(b, factor), if that is a dtype to solve in."""
+    if b.kind in "biufc":
+        dtype = np.result_type(b, factor)
+        if dtype in VALUE_DTYPES:
+            return dtype
+    raise UnsupportedDtypeError(
+        f"a right-hand side of dtype {b} is not supported; convert it to float32, float64, "
+        "complex64 or complex128"
+    )
+
+
+def check_out(out: Any, b: Any, dtype: np.dtype) -> None:
+    """Raise unless `out` can take the result for b."""
+    if not isinstance(out, type(b)) or out.shape != b.shape:
+        found = getattr(out, "shape", None)
+        raise ShapeMismatchError(
+            f"out must be a {type(b).__module__} array of shape {b.shape}, "
+            f"found {type(out).__module__}.{type(out).__name__} of shape {found}"
+        )
+    if cuda.place_of(out) != cuda.place_of(b):
+        raise DeviceMismatchError("out and the right-hand side are on different devices")
+    if out.dtype != dtype:
+        raise UnsupportedDtypeError(f"out must have the result's dtype {dtype}, found {out.dtype}")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ShapeMismatchError("out is read-only")
+
+
+def operands(b: Any, dtype: np.dtype, out: Any) -> tuple[Any, Any]:
+    """(x, b) to solve with: C-contiguous, of that dtype; b is None where x already holds it.
+
+    x is `out` itself where its layout allows, else a new array.
+    """
+    xp = namespace(b)
+    if isinstance(out, np.ndarray):
+        out = out if out is b else np.asarray(out)  # a matrix would stay two-dimensional
+    if out is b and b.flags.c_contiguous:
+        return out, None
+    if b.dtype != dtype or not b.flags.c_contiguous or _overlap(b, out):
+        b = xp.array(b, dtype=dtype, order="C")
+        return (b, None) if out is None or not out.flags.c_contiguous else (out, b)
+    if out is None or not out.flags.c_contiguous:
+        return xp.empty(b.shape, dtype), b
+    return out, b
+
+
+def _overlap(b: Any, out: Any) -> bool:
+    return out is not None and bool(namespace(b).may_share_memory(b, out))
+
+
+def moved(x: Any, dtype: np.dtype, device: str) -> Any:
+    """A C-contiguous copy of x on another device, through pinned memory.
+
+    Between two GPUs the caller has to say where the work is to be done.
+    """
+    here = cuda.place_of(x)
+    if "cpu" not in (here, device):
+        raise DeviceMismatchError(
+            f"the array is on {here} and the factors are on {device}; "
+            "move one of them, for instance with M.to(...)"
+        )
+    cuda.refuse_capture("a copy between host and device")
+    return cuda.placed(namespace(x).ascontiguousarray(x, dtype=dtype), device)

@@ -1,0 +1,168 @@
+"""The gate, the levels and the factors on the GPU: the same as on the CPU, bit for bit if real."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import manifest
+from gpu_cases import CASES, DTYPES, grid, on_gpu, random
+
+import gpuilu
+from gpuilu.csr import canonical, with_diagonal
+from gpuilu.dag import count_levels, levels
+
+
+def factors(A, **keywords):
+    return gpuilu.ilu0(A, **keywords)._application.factors
+
+
+def assert_same_factors(mine, theirs):
+    for a, b in zip(mine.triangles, theirs.triangles, strict=True):
+        assert np.array_equal(a.indptr, b.indptr.get())
+        assert np.array_equal(a.indices, b.indices.get())
+        for x, y in ((a.data, b.data.get()), (a.diag, b.diag if b.diag is None else b.diag.get())):
+            if x is None:
+                assert y is None
+            elif x.dtype.kind == "f":
+                assert np.array_equal(x, y)
+            else:
+                np.testing.assert_allclose(x, y, rtol=200 * np.finfo(x.dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("name", CASES)
+def test_ilu0_factors_equal_those_of_the_cpu(csp, name, dtype):
+    A = CASES[name](dtype)
+    assert_same_factors(factors(A, device="cpu"), factors(on_gpu(csp, A)))
+
+
+def test_ilu0_of_a_large_grid_has_the_bits_of_the_cpu(csp):
+    A = grid(400, 300)
+    assert_same_factors(factors(A, device="cpu"), factors(on_gpu(csp, A)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_levels_equal_those_of_the_cpu(csp, name):
+    A = CASES[name](np.float64)
+    for mine, theirs in zip(
+        factors(A, device="cpu").triangles, factors(on_gpu(csp, A)).triangles, strict=True
+    ):
+        a, b = levels(mine), levels(theirs)
+        assert np.array_equal(a.level, b.level.get())
+        assert np.array_equal(a.level_ptr, b.level_ptr.get())
+        assert np.array_equal(a.level_order, b.level_order.get())
+        assert count_levels(theirs) == a.n_levels
+
+
+def test_an_empty_matrix_is_legal(cp, csp):
+    M = gpuilu.ilu0(csp.csr_matrix((0, 0)))
+    assert (M @ cp.empty(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("pivot", ["boost", "shift"])
+@pytest.mark.parametrize("seed", range(5))
+def test_changed_pivots_equal_those_of_the_cpu(csp, pivot, seed):
+    A = sp.csr_array(sp.random_array((80, 80), density=0.1, rng=np.random.default_rng(seed)))
+    keywords = {"pivot": pivot, "missing_diagonal": "insert"}
+    try:
+        mine = factors(A, device="cpu", **keywords)
+    except gpuilu.ZeroPivotError as error:
+        with pytest.raises(gpuilu.ZeroPivotError) as caught:
+            factors(on_gpu(csp, A), **keywords)
+        assert caught.value.row == error.row  # noqa: PT017
+        return
+    theirs = factors(on_gpu(csp, A), **keywords)
+    assert_same_factors(mine, theirs)
+    for name in ("n_boosted", "shift", "first_zero_pivot", "is_symmetric"):
+        assert getattr(mine, name) == getattr(theirs, name)
+
+
+@pytest.mark.parametrize("row", [0, 3, 7])
+def test_the_smallest_row_with_a_zero_pivot_is_reported(csp, row):
+    A = np.eye(8) + np.diag(np.ones(7), 1)
+    A[row, row] = A[7, 7] = 0.0
+    stored = sp.csr_array((np.r_[A.ravel()], (np.repeat(range(8), 8), np.tile(range(8), 8))))
+    with pytest.raises(gpuilu.ZeroPivotError) as caught:
+        gpuilu.ilu0(on_gpu(csp, stored))
+    assert caught.value.row == row
+
+
+def test_a_factor_entry_that_is_not_finite_is_reported_with_its_row(csp):
+    A = grid(5, 5).tolil()
+    A[13, 12] = np.nan
+    with pytest.raises(gpuilu.ZeroPivotError) as caught:
+        gpuilu.ilu0(on_gpu(csp, A.tocsr()))
+    assert caught.value.row == 13
+
+
+def test_duplicates_and_unsorted_columns_are_handled_on_a_copy(cp, csp):
+    data, indices = cp.array([1.0, 2, 3, 4, 5]), cp.array([1, 0, 1, 1, 0], "i")
+    A = csp.csr_matrix((data, indices, cp.array([0, 2, 5], "i")), shape=(2, 2))
+    C = canonical(A)
+    assert C.data.tolist() == [2, 1, 5, 7]
+    assert A.indices.tolist() == [1, 0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("fmt", ["csr", "csc", "coo"])
+def test_every_cupyx_format_gives_the_same_factors(csp, fmt):
+    A = random(60, 0.1, 1)
+    M = gpuilu.ilu0(on_gpu(csp, A).asformat(fmt))
+    assert_same_factors(factors(A, device="cpu"), M._application.factors)
+
+
+def test_a_dia_matrix_gives_the_same_factors(cp, csp):
+    A = grid(40).todia()
+    G = csp.dia_matrix((cp.asarray(A.data), cp.asarray(A.offsets)), shape=A.shape)
+    assert_same_factors(factors(A, device="cpu"), gpuilu.ilu0(G)._application.factors)
+
+
+def test_broken_index_arrays_are_refused(cp, csp):
+    A = on_gpu(csp, grid(4, 4))
+    A.indices[5] = 99
+    with pytest.raises(gpuilu.InvalidMatrixError, match="index 99"):
+        gpuilu.ilu0(A)
+    A = on_gpu(csp, grid(4, 4))
+    A.indptr[3] = 0
+    with pytest.raises(gpuilu.InvalidMatrixError, match="indptr decreases"):
+        gpuilu.ilu0(A)
+
+
+def test_missing_diagonals_raise_or_are_inserted(cp, csp):
+    A = sp.csr_array((np.array([2, 1, 1, 1, 1, 2.0]), [0, 1, 0, 2, 1, 2], [0, 2, 4, 6]))
+    with pytest.raises(gpuilu.MissingDiagonalError) as caught:
+        gpuilu.ilu0(on_gpu(csp, A))
+    assert caught.value.row == 1
+    M = gpuilu.ilu0(on_gpu(csp, A), missing_diagonal="insert")
+    packed = (M.L.get() + M.U.get()).toarray() - np.eye(3)
+    assert packed.tolist() == [[2, 1, 0], [0.5, -0.5, 1], [0, -2, 4]]
+    C = with_diagonal(canonical(on_gpu(csp, A)), "insert")
+    D = with_diagonal(canonical(A), "insert")
+    assert C.kept.tolist() == D.kept.tolist()
+
+
+@pytest.mark.parametrize("sweep", ["forward", "backward", "symmetric"])
+def test_splittings_equal_those_of_the_cpu(csp, sweep):
+    A = random(300, 0.02, 6)
+    mine = gpuilu.sor(A, omega=1.3, sweep=sweep, device="cpu")._application.factors
+    theirs = gpuilu.sor(on_gpu(csp, A), omega=1.3, sweep=sweep)._application.factors
+    assert_same_factors(mine, theirs)
+
+
+@pytest.mark.parametrize("row", manifest(), ids=lambda r: r["file"])
+def test_real_matrices_end_as_on_the_cpu(csp, matrices, row):
+    from scipy.io import mmread
+
+    A = sp.csr_array(mmread(matrices / row["file"], spmatrix=False))
+    A = A.astype(np.result_type(A.dtype, np.float64))
+    for missing in ("raise", "insert"):
+        try:
+            mine = factors(A, device="cpu", missing_diagonal=missing)
+        except gpuilu.GpuiluError as error:
+            with pytest.raises(type(error)) as caught:
+                factors(on_gpu(csp, A), missing_diagonal=missing)
+            assert caught.value.row == error.row  # noqa: PT017
+            continue
+        theirs = factors(on_gpu(csp, A), missing_diagonal=missing)
+        if A.dtype.kind != "c":
+            assert_same_factors(mine, theirs)
