@@ -137,10 +137,10 @@ def require_integer(name: str, value: Any) -> int:
     """The keyword `name` as an int of at least 1, or OptionError."""
     try:
         number = operator.index(value)
-    except TypeError:
-        number = 0
+    except TypeError as error:
+        raise OptionError(f"{name} must be a whole number, found {value!r}") from error
     if number < 1:
-        raise OptionError(f"{name} must be a whole number of at least 1, found {value!r}")
+        raise OptionError(f"{name} must be at least 1, found {value}")
     return number
 
 

@@ -13,7 +13,7 @@ from gpuilu.backend import cuda
 from gpuilu.csr import CSR, canonical
 from gpuilu.errors import require_integer
 from gpuilu.factor.base import Factorization
-from gpuilu.factor.given import GivenFactors, GivenTriangle
+from gpuilu.factor.given import GivenFactors, GivenTriangle, pair_of
 from gpuilu.factor.ilu0 import ILU0
 from gpuilu.factor.splitting import Splitting
 from gpuilu.options import Options
@@ -300,11 +300,10 @@ def from_factors(
     options = Options.checked(algorithm, device, factor_dtype, expected_solves, deterministic)
     start = time.perf_counter()
     source = L if U is None else (L, U)
-    lower = canonical(L.L if U is None and hasattr(L, "L") else L)
-    options = options.for_matrix(lower)
+    options = options.for_matrix(canonical(pair_of(source)[0]))
     with cuda.on(options.device):
         factorization = GivenFactors(source, perm_r, perm_c, options.device, options.widened)
-        return _assembled(factorization, source, options, start)
+        return _assembled(factorization, source, options, start, factorization.given_dtype)
 
 
 class TriangularSolver(Preconditioner):
@@ -378,12 +377,10 @@ def _assembled(
     source: Any,
     options: Options,
     start: float,
-    dtype: np.dtype | None = None,
+    dtype: np.dtype,
     iterations: int = 1,
 ) -> Preconditioner:
     symbolic_ms = (time.perf_counter() - start) * 1e3
-    application = Application.build(
-        factorization, source, dtype or factorization.dtype, options, iterations
-    )
+    application = Application.build(factorization, source, dtype, options, iterations)
     application.analysis_ms += symbolic_ms
     return Preconditioner(application)

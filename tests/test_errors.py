@@ -18,6 +18,7 @@ BUILT_INS = {
     "ShapeMismatchError": (ValueError,),
     "DeviceMismatchError": (ValueError,),
     "OptionError": (ValueError,),
+    "CaptureError": (RuntimeError,),
     "UnsupportedDtypeError": (TypeError,),
     "MissingDiagonalError": (ValueError, errors.InvalidMatrixError),
     "ZeroPivotError": (ArithmeticError, np.linalg.LinAlgError),

@@ -40,6 +40,7 @@ def test_every_field_of_a_small_preconditioner():
         "dtype": np.float64,
         "factor_dtype": np.float64,
         "device": "cpu",
+        "device_reason": info.device_reason,
         "algorithm": "serial",
         "reason": info.reason,
         "n_levels_lower": 3,
@@ -55,6 +56,7 @@ def test_every_field_of_a_small_preconditioner():
         "deterministic": True,
     }
     assert info.reason
+    assert "too small to pay for a GPU" in info.device_reason
     assert min(times.values()) > 0
     assert times["setup_ms"] == pytest.approx(times["analysis_ms"] + times["factorization_ms"])
 
@@ -179,7 +181,7 @@ def test_str_tells_what_it_is_what_was_chosen_and_what_it_cost():
     assert lines[0] == "ilu0 preconditioner, 3 x 3, float64"
     shown = {line.split(None, 1)[0]: line.split(None, 1)[1] for line in lines[1:]}
     assert shown["entries"] == "7 (2.3 a row)"
-    assert shown["factors"] == "float64, on cpu"
+    assert shown["factors"].startswith("float64, on cpu: ")
     assert shown["levels"] == "3 lower, 3 upper"
     assert shown["algorithm"] == f"serial: {M.info.reason}"
     assert shown["set-up"].startswith(f"{M.info.setup_ms:.2f} ms")

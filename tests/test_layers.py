@@ -10,12 +10,12 @@ import gpuilu
 
 PACKAGE = Path(gpuilu.__file__).parent
 
-FACE = ["options", "info", "application", "preconditioner", "factories"]
+FACE = ["options", "info", "application", "vectors", "operands", "preconditioner", "factories"]
 HOSTS = ["amg", "krylov", "petsc", "bench", "sources"]
 # From the ground up; "" is gpuilu/__init__.py, the public names. Units of one rank do not import
 # each other, but those of the two groups may.
 RANKS = [
-    ["errors"],
+    ["errors", "kernels"],
     ["backend"],
     ["csr", "triangle"],
     ["dag"],
@@ -26,7 +26,7 @@ RANKS = [
     ["__main__"],
 ]
 RANK = {unit: rank for rank, units in enumerate(RANKS) for unit in units}
-CUPY = {"backend.cuda"}
+CUPY = {"backend.compile", "backend.cuda"}
 
 
 def modules(package):

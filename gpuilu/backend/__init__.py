@@ -45,6 +45,8 @@ def map_arrays(thing: Any, function: Callable[[Any], Any]) -> Any:
         return function(thing)
     if isinstance(thing, tuple):
         return tuple(map_arrays(part, function) for part in thing)
+    if isinstance(thing, dict):
+        return {key: map_arrays(part, function) for key, part in thing.items()}
     if not type(thing).__module__.startswith("gpuilu."):
         return thing
     twin = object.__new__(type(thing))

@@ -9,9 +9,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numba
-from numba import prange
+import numpy as np
+from numba import prange, types
+from numba.extending import overload
 
-__all__ = ["inlined", "is_forked", "n_threads", "njit", "parallel_region", "pjit", "prange"]
+__all__ = [
+    "divide",
+    "inlined",
+    "is_forked",
+    "n_threads",
+    "njit",
+    "parallel_region",
+    "pjit",
+    "prange",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +56,35 @@ def inlined(function: F) -> F:
 def pjit(function: F) -> F:
     """Compile a loop with `prange` for all threads; call it inside `parallel_region()`."""
     return numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)(function)
+
+
+def divide(a, b):
+    """a / b in compiled loops, with Inf and NaN for b = 0.
+
+    numba's own complex division raises there, and its np.divide overflows for subnormal b.
+    """
+    raise NotImplementedError("for compiled loops only")
+
+
+@overload(divide, inline="always")
+def _divide(a, b):
+    if not (isinstance(a, types.Complex) or isinstance(b, types.Complex)):
+        return lambda a, b: np.divide(a, b)
+
+    def smith(a, b):
+        if abs(b.real) >= abs(b.imag):
+            ratio = np.divide(b.imag, b.real)
+            scale = b.real + b.imag * ratio
+            return complex(
+                np.divide(a.real + a.imag * ratio, scale), np.divide(a.imag - a.real * ratio, scale)
+            )
+        ratio = np.divide(b.real, b.imag)
+        scale = b.real * ratio + b.imag
+        return complex(
+            np.divide(a.real * ratio + a.imag, scale), np.divide(a.imag * ratio - a.real, scale)
+        )
+
+    return smith
 
 
 def is_forked() -> bool:

@@ -53,10 +53,14 @@ def cupy() -> Any:
     except ImportError as error:
         raise BackendUnavailableError(
             "a GPU was asked for but CuPy is not installed: pip install 'gpuilu[cuda13]' "
-            "(or 'gpuilu[cuda12]', after the CUDA version of the driver)"
+            "(or 'gpuilu[cuda12]', after the CUDA version of the driver), or use device='auto' or "
+            "device='cpu'"
         ) from error
     if not module.is_available():
-        raise BackendUnavailableError("a GPU was asked for but CuPy finds no CUDA device or driver")
+        raise BackendUnavailableError(
+            "a GPU was asked for but CuPy finds no CUDA device or driver; "
+            "use device='auto' or device='cpu'"
+        )
     return module
 
 

@@ -18,7 +18,7 @@ from gpuilu.errors import (
 from gpuilu.factor.base import Factorization, Factors, PatternFactorization
 from gpuilu.factor.split import Split
 
-__all__ = ["GivenFactors", "GivenTriangle"]
+__all__ = ["GivenFactors", "GivenTriangle", "pair_of"]
 
 
 STORE = "store it, or pass unit_diagonal=True where it is meant to be one"
@@ -58,7 +58,9 @@ class GivenFactors(Factorization):
         device: str = "cpu",
         widened: Callable[[CSR], CSR] = lambda T: T,
     ) -> None:
-        L, U = (widened(canonical(T).to(device)) for T in _pair(source))
+        L, U = (canonical(T).to(device) for T in pair_of(source))
+        self.given_dtype = np.result_type(L.data, U.data)
+        L, U = widened(L), widened(U)
         if L.n != U.n:
             raise ShapeMismatchError(f"L is {L.n} x {L.n} but U is {U.n} x {U.n}")
         self.n = L.n
@@ -83,7 +85,7 @@ class GivenFactors(Factorization):
         return perm_r, perm_c
 
     def factorize(self, source: Any, *, check: bool = True) -> Factors:
-        L, U = _pair(source)
+        L, U = pair_of(source)
         self._require_same_permutations(source)
         if self._unit and not _has_ones(self._L.values(L, check=check), self._L):
             raise PatternMismatchError(
@@ -103,7 +105,7 @@ class GivenFactors(Factorization):
                     raise PatternMismatchError(f"{name} differs from that of the factors given")
 
 
-def _pair(source: Any) -> tuple[Any, Any]:
+def pair_of(source: Any) -> tuple[Any, Any]:
     """(L, U) from a pair or from anything with attributes L and U, such as a SuperLU."""
     if isinstance(source, tuple) and len(source) == 2:
         return source

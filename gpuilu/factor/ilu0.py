@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import cuda, on_gpu
-from gpuilu.backend.cpu import njit
+from gpuilu.backend.cpu import divide, njit
 from gpuilu.csr import CSR
 from gpuilu.dag import levels
 from gpuilu.errors import require_choice
@@ -24,7 +24,6 @@ from gpuilu.factor.base import (
     zero_pivot_error,
 )
 from gpuilu.factor.split import Split
-from gpuilu.triangle import Pattern
 
 __all__ = ["ILU0"]
 
@@ -125,8 +124,7 @@ class ILU0(PatternFactorization):
     def _order(self) -> Any:
         """Rows by level of the strict lower triangle, kept for the next numeric phase."""
         if self._level_order is None:
-            lower = Pattern(True, *self._triangles.lower_pattern)
-            self._level_order = levels(lower).level_order
+            self._level_order = levels(self._triangles.pattern(lower=True)).level_order
         return self._level_order
 
     def _require(self, status: int, row: int, LU: np.ndarray, remedy: str) -> None:
@@ -164,7 +162,7 @@ def _eliminate(indptr, indices, diagonal, LU, boost, scale, tiny):
             largest = max(largest, abs(LU[p]))
         for p in range(begin, d):
             k = indices[p]
-            l_ik = np.divide(LU[p], LU[diagonal[k]])
+            l_ik = divide(LU[p], LU[diagonal[k]])
             LU[p] = l_ik
             for q in range(diagonal[k] + 1, indptr[k + 1]):
                 t = at[indices[q]]
@@ -177,7 +175,7 @@ def _eliminate(indptr, indices, diagonal, LU, boost, scale, tiny):
             floor = max(boost * (largest if largest > 0.0 else scale), tiny)
             magnitude = abs(LU[d])
             if magnitude < floor:
-                LU[d] = floor if zero else np.divide(LU[d], magnitude) * floor
+                LU[d] = floor if zero else divide(LU[d], magnitude) * floor
                 n_boosted += 1
         elif zero:
             return ZERO, i, 0, i

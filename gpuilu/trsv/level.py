@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuilu.backend.cpu import inlined, n_threads, njit, parallel_region, pjit, prange
+from gpuilu.backend.cpu import divide, inlined, n_threads, njit, parallel_region, pjit, prange
 from gpuilu.dag import Levels, levels
 from gpuilu.triangle import Triangle, gather_rows
 from gpuilu.trsv.base import Plan
@@ -31,18 +31,20 @@ class Level(Plan):
         found = levels(T)
         self._order = found.level_order
         self._run_ptr, self._run_is_wide = _runs(found)
-        self._first = T.indptr[self._order]
         self._indptr = np.zeros(T.n + 1, np.int32)
-        np.cumsum(T.indptr[self._order + 1] - self._first, out=self._indptr[1:])
-        self._indices = gather_rows(self._indptr, self._first, T.indices)
+        np.cumsum(np.diff(T.indptr)[self._order], out=self._indptr[1:])
+        self._indices = self._in_order(T.indices)
         self._data = np.empty_like(T.data)
         self._diag = T.data[:0] if T.diag is None else np.empty_like(T.diag)
         self.refresh()
 
     def refresh(self) -> None:
-        self._data[...] = gather_rows(self._indptr, self._first, self.T.data)
+        self._data[...] = self._in_order(self.T.data)
         if self.T.diag is not None:
             np.take(self.T.diag, self._order, out=self._diag)
+
+    def _in_order(self, entries: np.ndarray) -> np.ndarray:
+        return gather_rows(self._indptr, self.T.indptr[self._order], entries)
 
     def solve(self, x: np.ndarray, b: np.ndarray | None = None) -> None:
         if b is not None:
@@ -79,7 +81,7 @@ def _rows_vector(first, stop, order, indptr, indices, data, unit, diag, x):
         s = x[i]
         for p in range(indptr[q], indptr[q + 1]):
             s -= data[p] * x[indices[p]]
-        x[i] = s if unit else np.divide(s, diag[q])
+        x[i] = s if unit else divide(s, diag[q])
 
 
 @njit
@@ -92,7 +94,7 @@ def _rows_block(first, stop, order, indptr, indices, data, unit, diag, x):
                 x[i, c] -= t * x[j, c]
         if not unit:
             for c in range(x.shape[1]):
-                x[i, c] = np.divide(x[i, c], diag[q])
+                x[i, c] = divide(x[i, c], diag[q])
 
 
 # One call of `_rows_*` a thread and level: a prange over the rows themselves took twice as long.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuilu.backend.cpu import njit
+from gpuilu.backend.cpu import divide, njit
 from gpuilu.trsv.base import Plan
 
 __all__ = ["Serial"]
@@ -25,7 +25,6 @@ class Serial(Plan):
         solve(T.lower, T.indptr, T.indices, T.data, T.unit_diagonal, diag, x)
 
 
-# np.divide, because numba's `/` raises for a complex zero instead of giving Inf and NaN.
 @njit
 def _solve_vector(lower, indptr, indices, data, unit, diag, x):
     n = len(x)
@@ -34,7 +33,7 @@ def _solve_vector(lower, indptr, indices, data, unit, diag, x):
         s = x[i]
         for p in range(indptr[i], indptr[i + 1]):
             s -= data[p] * x[indices[p]]
-        x[i] = s if unit else np.divide(s, diag[i])
+        x[i] = s if unit else divide(s, diag[i])
 
 
 @njit
@@ -48,4 +47,4 @@ def _solve_block(lower, indptr, indices, data, unit, diag, x):
                 x[i, c] -= t * x[j, c]
         if not unit:
             for c in range(x.shape[1]):
-                x[i, c] = np.divide(x[i, c], diag[i])
+                x[i, c] = divide(x[i, c], diag[i])
