@@ -220,7 +220,7 @@ class Application:
         """The same in arrays of its own."""
         with self.on_device(), self._lock.read():
             A = None if self.A is None else self.A.copy()
-            return self._rebuilt(map_arrays(self.factors, lambda a: a.copy()), A)
+            return self._rebuilt(self.factors.copy(), A)
 
     def to(self, device: str) -> Application:
         """The same on another device, its algorithm chosen anew."""

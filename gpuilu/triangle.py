@@ -78,6 +78,11 @@ class Triangle(Pattern):
         if self.diag is not None:
             self.diag[...] = other.diag
 
+    def copy(self) -> Triangle:
+        """The same triangle with values of its own; the pattern, which never changes, is shared."""
+        diag = None if self.diag is None else self.diag.copy()
+        return replace(self, data=self.data.copy(), diag=diag)
+
     def to_csr(self) -> Any:
         """The whole triangle, diagonal included, as a new canonical sparse matrix where T lives."""
         xp, n, diag = namespace(self.data), self.n, self.diag

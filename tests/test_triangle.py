@@ -110,7 +110,7 @@ def test_assigning_copies_the_values_into_the_same_arrays():
     assert_array_equal(T.to_csr().toarray(), 10 * LOWER)
 
 
-def test_a_copy_shares_nothing():
+def test_a_deep_copy_shares_nothing():
     for unit_diagonal in (True, False):
         T = triangle(LOWER, True, unit_diagonal)
         C = map_arrays(T, np.copy)

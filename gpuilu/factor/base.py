@@ -65,6 +65,11 @@ class Factors:
             rounded.require_no_zero_pivot(f"rounding to {dtype} made it so: keep the factors wider")
         return rounded
 
+    def copy(self) -> Factors:
+        """The same factors with values of their own."""
+        L, U = (None if T is None else T.copy() for T in (self.L, self.U))
+        return replace(self, L=L, U=U)
+
     def with_report(self, other: Factors) -> Factors:
         """These triangles with what `other` says of its pivots and symmetry."""
         return replace(other, L=self.L, U=self.U)

@@ -20,7 +20,7 @@ def test_a_name_means_the_function_of_that_name(name):
 
 
 def test_none_is_no_preconditioner():
-    assert krylov.preconditioner("none", poisson(3, 3), device="cpu") is None
+    assert krylov.preconditioner("none", poisson(3, 3)) is None
 
 
 @pytest.mark.parametrize(
@@ -28,20 +28,14 @@ def test_none_is_no_preconditioner():
     [
         ("ilu", {}, "preconditioner must be one of"),
         ("sor", {}, "sor needs omega"),
-        ("ilu0", {"omega": 1.0}, "ilu0 takes no omega; it takes pivot"),
-        ("jacobi", {"algorithm": "serial"}, "jacobi takes no algorithm; it takes device"),
+        ("ilu0", {"omega": 1.0}, "ilu0 takes no omega, only pivot"),
+        ("jacobi", {"algorithm": "serial"}, "jacobi takes no algorithm, only the matrix"),
         ("none", {"pivot": "boost"}, "none takes no pivot"),
     ],
 )
 def test_a_wrong_name_or_keyword_is_an_option_error(name, keywords, message):
     with pytest.raises(gpuilu.OptionError, match=message):
         krylov.preconditioner(name, poisson(3, 3), **keywords)
-
-
-@pytest.mark.parametrize("name", ["none", "jacobi", "ilu0"])
-def test_a_device_that_is_not_there_is_refused_by_all(name):
-    with pytest.raises(gpuilu.BackendUnavailableError):
-        krylov.preconditioner(name, poisson(3, 3), device="cuda:99")
 
 
 def test_jacobi_divides_by_the_diagonal_and_its_adjoint_by_the_conjugate():
@@ -72,25 +66,25 @@ def test_jacobi_names_the_row_without_a_diagonal(entry):
 
 @pytest.mark.parametrize("dtype", ["int64", *DTYPES])
 @pytest.mark.parametrize("name", ["none", "jacobi", "ilu0", "gauss_seidel"])
-def test_warming_up_makes_and_applies_a_tiny_one_of_the_dtype(name, dtype):
-    seen = []
+def test_warming_up_makes_one_and_leaves_the_matrix_alone(name, dtype):
+    A, made = poisson(4, 4).astype(dtype), []
 
     def make(A):
-        seen.append(A)
-        return krylov.preconditioner(name, A)
+        made.append(krylov.preconditioner(name, A))
+        return made[-1]
 
-    krylov.warm_up(make, dtype)
-    assert len(seen) == 1
-    assert seen[0].shape == (2, 2)
-    assert seen[0].dtype == (dtype if dtype != "int64" else "float64")
+    krylov.warm_up(make, A)
+    assert len(made) == 1
+    np.testing.assert_array_equal(A.toarray(), poisson(4, 4).toarray())
 
 
 def test_nothing_is_left_to_compile_after_warming_up():
     from gpuilu.factor import ilu0
 
-    krylov.warm_up(gpuilu.ilu0, "complex64")
+    A = poisson(9, 9).astype("complex64")
+    krylov.warm_up(gpuilu.ilu0, A)
     compiled = len(ilu0._eliminate.signatures)
-    gpuilu.ilu0(poisson(9, 9).astype("complex64"))
+    gpuilu.ilu0(A)
     assert len(ilu0._eliminate.signatures) == compiled
 
 
