@@ -11,7 +11,7 @@ from gpuilu.backend import cpu, cuda
 from gpuilu.csr import CSR, VALUE_DTYPES
 from gpuilu.errors import OptionError, UnsupportedDtypeError, require_integer
 
-__all__ = ["Options"]
+__all__ = ["Options", "resolve_device", "settled_device"]
 
 SMALLEST_ON_GPU = 100_000  # rows from which a SciPy matrix goes to the GPU by itself
 
@@ -66,9 +66,7 @@ class Options:
 
     def for_matrix(self, A: CSR) -> Options:
         """With the device settled for this matrix."""
-        if self.device != "auto":
-            return self
-        device, reason = _automatic_device(A)
+        device, reason = settled_device(self.device, A)
         return replace(self, device=device, device_reason=reason)
 
     def widened(self, A: CSR) -> CSR:
@@ -107,8 +105,14 @@ def resolve_device(device: str | int) -> str:
     return cuda.checked_device(int(number) if number else None)
 
 
-def _automatic_device(A: CSR) -> tuple[str, str]:
-    """A cupyx matrix stays on its GPU; a SciPy matrix goes to one where that pays."""
+def settled_device(device: str | int, A: CSR) -> tuple[str, str]:
+    """(device, why) for a matrix: the one asked for, or by rule for "auto".
+
+    A cupyx matrix stays on its GPU; a SciPy matrix goes to one where that pays.
+    """
+    name = resolve_device(device)
+    if name != "auto":
+        return name, "asked for"
     if A.device != "cpu":
         return A.device, "the matrix is there"
     if A.n < SMALLEST_ON_GPU:

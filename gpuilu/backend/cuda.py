@@ -446,6 +446,14 @@ def csr_matrix(arrays: Any, shape: tuple[int, int]) -> Any:
     return make(arrays, shape=shape)
 
 
+def krylov_solvers() -> Any:
+    """The module cupyx.scipy.sparse.linalg."""
+    cupy()
+    import cupyx.scipy.sparse.linalg
+
+    return cupyx.scipy.sparse.linalg
+
+
 def as_cupyx_operator(x: Any) -> Any:
     """A cupyx LinearOperator on a matrix, or on anything with a matvec."""
     from cupyx.scipy.sparse.linalg import aslinearoperator

@@ -29,7 +29,7 @@ def test_none_is_no_preconditioner():
         ("ilu", {}, "preconditioner must be one of"),
         ("sor", {}, "sor needs omega"),
         ("ilu0", {"omega": 1.0}, "ilu0 takes no omega, only pivot"),
-        ("jacobi", {"algorithm": "serial"}, "jacobi takes no algorithm, only the matrix"),
+        ("jacobi", {"algorithm": "serial"}, "jacobi takes no algorithm, only device"),
         ("none", {"pivot": "boost"}, "none takes no pivot"),
     ],
 )
