@@ -1,0 +1,50 @@
+"""Launch every kernel family at small sizes, for compute-sanitizer; see sanitize.sh."""
+
+from __future__ import annotations
+
+import cupy as cp
+import cupyx.scipy.sparse as csp
+import numpy as np
+import scipy.sparse as sp
+from gpu_cases import DTYPES, grid, on_gpu, random, vector, wide_row
+
+import gpuilu
+from gpuilu.trsv import row as row_module
+
+
+def main():
+    for dtype in DTYPES:
+        for A in (grid(6, 7, dtype=dtype), random(40, 0.2, 1, dtype), wide_row(300, dtype)):
+            operators(A, dtype)
+        lanes(dtype)
+    gpuilu.gauss_seidel(on_gpu(csp, grid(5, 5)), iterations=2) @ cp.ones(25)
+    print("sanitized:", cp.cuda.runtime.getDeviceProperties(0)["name"].decode())
+
+
+def operators(A, dtype):
+    """Gate, levels, ILU(0), both forms, one and several right-hand sides, an update."""
+    G = on_gpu(csp, A)
+    M = gpuilu.ilu0(G, pivot="boost")
+    for trans in "NTH":
+        for nrhs in (None, 5):
+            M.solve(cp.asarray(vector(A.shape[0], dtype, nrhs=nrhs)), trans)
+    M.update(G.data)
+    M.check()
+
+
+def lanes(dtype):
+    """Every width of a row."""
+    T = on_gpu(csp, sp.tril(random(70, 0.2, 2, dtype), format="csr"))
+    original = row_module._lanes
+    for width in row_module.LANES:
+        row_module._lanes = lambda T, width=width: width
+        for unit in (False, True):
+            S = gpuilu.TriangularSolver(T, unit_diagonal=unit, algorithm="row")
+            for nrhs in (None, 3):
+                x = S.solve(cp.asarray(vector(70, dtype, nrhs=nrhs)))
+                assert np.isfinite(x.get()).all()
+    row_module._lanes = original
+
+
+if __name__ == "__main__":
+    main()
