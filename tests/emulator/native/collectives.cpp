@@ -22,18 +22,21 @@ bool same(const Collective& a, const Collective& b) {
     return a.kind == b.kind && a.mask == b.mask && a.width == b.width;
 }
 
+[[noreturn]] void cannot_come(const Thread& t, u32 lane, const std::string& why) {
+    fail(Fault::collective, name_of(t) + " calls " + describe(t.collective) + ", which names lane " +
+                                std::to_string(lane) + ": " + why);
+}
+
 // A lane that the mask names but that can never come, as things stand.
 void check_named(const Thread& t, const Thread* other, u32 lane) {
-    const std::string named = name_of(t) + " calls " + describe(t.collective) + ", which names lane " +
-                              std::to_string(lane) + ": ";
-    if (other == nullptr) fail(Fault::collective, named + "the block has no such thread");
-    if (other->state == State::exited) fail(Fault::collective, named + "that thread has exited");
+    if (other == nullptr) cannot_come(t, lane, "the block has no such thread");
+    if (other->state == State::exited) cannot_come(t, lane, "that thread has exited");
     if (other->state == State::in_barrier && other->barrier.id == 0)
-        fail(Fault::collective,
-             named + "that thread waits at __syncthreads at " + code_name(other->barrier.code));
+        cannot_come(t, lane,
+                    "that thread waits at __syncthreads at " + code_name(other->barrier.code));
     if (other->state == State::in_collective && !same(other->collective, t.collective) &&
         (other->collective.mask >> t.lane & 1u))
-        fail(Fault::collective, named + "that thread waits at " + describe(other->collective));
+        cannot_come(t, lane, "that thread waits at " + describe(other->collective));
 }
 
 u64 vote(const Warp& w, const Collective& c) {
