@@ -1,0 +1,154 @@
+"""The package's own launch sequences on the emulator: `gpuilu.backend.cuda` with NumPy arrays.
+
+Inside `with Device(...)` what launches kernels runs as it is written (`Row`, `_eliminate_cuda`,
+`_depths_cuda`, ...), on NumPy arrays and emulated kernels.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, field
+from unittest import mock
+
+import emulator
+import numpy as np
+from instantiations import INSTANTIATIONS
+
+from gpuilu import dag
+from gpuilu.backend import compile as compiler
+from gpuilu.backend import cuda
+from gpuilu.errors import SolveStalledError
+from gpuilu.factor import ilu0
+from gpuilu.trsv import row
+
+CHUNK = 64  # rows of a block of levels.cu, instead of 1024
+BLOCK = 64  # threads of a block of the other waiting kernels
+SHORT_BLOCK = 32  # and of those without waiting
+NEVER = 2**62  # ns
+
+
+def sources():
+    """The package's kernels and headers by file name, with small chunks."""
+    texts = compiler.sources()
+    chunk = f"constexpr int CHUNK = {CHUNK};"
+    small, found = re.subn(r"constexpr int CHUNK = \d+;", chunk, texts["levels.cu"])
+    assert found == 1, "levels.cu must say `constexpr int CHUNK = ...;` once"
+    return texts | {"levels.cu": small}
+
+
+def unit(family, kernels=None, texts=None):
+    """A family with all that the package can launch of it, or with some kernels, compiled once."""
+    kernels = INSTANTIATIONS[family] if kernels is None else kernels
+    return emulator.compile_unit(family, tuple(kernels), sources() if texts is None else texts)
+
+
+class Launcher:
+    """`cuda.Launcher` with a status word in host memory."""
+
+    CONTROL_BYTES = cuda.Launcher.CONTROL_BYTES
+
+    def __init__(self, patience_ns):
+        self.status = np.zeros(1, np.uint32)
+        self.patience_ns = patience_ns
+
+    def struct(self, control):
+        return emulator.Struct(control, self.status, self.patience_ns)
+
+    def raise_if_stalled(self):
+        if self.status[0]:
+            self.status[0] = 0
+            raise SolveStalledError("the emulated launch was abandoned")
+
+
+class Scratch:
+    """`cuda.Scratch`: control words and data, whose marks `fill_marks` resets."""
+
+    def __init__(self, launcher, nbytes, reset):
+        self.control = np.full(launcher.CONTROL_BYTES // 4, 0xFFFFFFFF, np.uint32)
+        self.data = np.full(nbytes, 0xFF, np.uint8)
+        self.launch = launcher.struct(self.control)
+        self._reset = reset
+
+    def fill_marks(self, nbytes):
+        if "control" in self._reset:
+            self.control.view(np.uint8)[:] = cuda.MARK
+        if "data" in self._reset:
+            self.data[:nbytes] = cuda.MARK
+
+
+class Workspaces:
+    def __init__(self, launcher, reset):
+        self._launcher, self._reset, self._held = launcher, reset, None
+
+    def get(self, nbytes):
+        if self._held is None or len(self._held.data) < nbytes:
+            self._held = Scratch(self._launcher, nbytes, self._reset)
+        return self._held
+
+    nbytes = 0
+
+
+@dataclass
+class Device:
+    """How launches inside a `with` block are emulated.
+
+    units : dict
+        Families that are not the package's own.
+    blocks, resident : int
+        Most blocks of a waiting kernel, and how many of them run at once.
+    reset : tuple of "control" and "data"
+        What is marked again before a solve.
+    options : dict
+        Of `Kernel.launch`.
+    """
+
+    seed: int = 0
+    units: dict = field(default_factory=dict)
+    blocks: int = 3
+    resident: int = 2
+    patience_ns: int = NEVER
+    reset: tuple = ("control", "data")
+    options: dict = field(default_factory=dict)
+    launched: list = field(default_factory=list)
+
+    def kernel(self, family, name):
+        found = (self.units.get(family) or unit(family))[name]
+
+        def function(grid, block, arguments):
+            self.launched.append(name)
+            options = {"seed": self.seed, "resident": self.resident} | self.options
+            return found.launch(grid, block, arguments, **options)
+
+        return function
+
+    def __enter__(self):
+        here = {
+            "kernel": self.kernel,
+            "full_grid": lambda function, threads: self.blocks,
+            "resident_blocks": lambda function, threads: self.blocks,
+            "for_each": functools.partial(cuda.for_each, threads=SHORT_BLOCK),
+            "struct": emulator.Struct,
+            "marked": lambda n, dtype=np.uint32: np.full(
+                n * np.dtype(dtype).itemsize, cuda.MARK, np.uint8
+            ).view(dtype),
+            "fill_marks": lambda array: array.view(np.uint8).fill(cuda.MARK),
+            "Launcher": lambda: Launcher(self.patience_ns),
+            "Workspaces": lambda launcher: Workspaces(launcher, self.reset),
+            "to_host": np.array,
+            "synchronize": lambda: None,
+        }
+        warps = BLOCK // cuda.WARP
+        self._patches = [
+            mock.patch.multiple(cuda, **here),
+            mock.patch.multiple(row, THREADS=BLOCK, WARPS=warps),
+            mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
+            mock.patch.multiple(dag, CHUNK=CHUNK),
+        ]
+        for patch in self._patches:
+            patch.start()
+        return self
+
+    def __exit__(self, *_):
+        for patch in reversed(self._patches):
+            patch.stop()
