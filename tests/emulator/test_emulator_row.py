@@ -12,6 +12,7 @@ from emulator import DeadlockError
 from emulator_systems import PATTERNS, dense_triangle, odd_values, triangle, values
 from instantiations import INSTANTIATIONS, LANES, PAIRS, columns_at_once
 
+from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.errors import SolveStalledError
 from gpuilu.trsv import row
 from gpuilu.trsv.serial import Serial
@@ -44,26 +45,30 @@ def test_solves_are_right_under_200_seeds(part):
             check(T, b, seed=seed, resident=1 + seed % 3)
 
 
-@pytest.mark.parametrize(("factors", "vector"), PAIRS)
-def test_every_instantiation_solves(factors, vector):
+# 1 / diagonal is kept in the precision of the factors, and a vector of more loses what it has more.
+COARSE = pytest.mark.xfail(strict=True, reason="multiplies by a reciprocal rounded to float32")
+CONFIGURATIONS = [
+    pytest.param(*pair, unit, marks=[COARSE] if pair in ("fd", "FD") and not unit else [])
+    for pair in PAIRS
+    for unit in (True, False)
+]
+
+
+@pytest.mark.parametrize(("factors", "vector", "unit"), CONFIGURATIONS)
+def test_every_instantiation_solves(factors, vector, unit):
     launched = set()
-    configurations = [
-        (lanes, columns, unit)
-        for lanes in LANES
-        for columns in (1, columns_at_once(vector))
-        for unit in (True, False)
-    ]
-    for k, (lanes, columns, unit) in enumerate(configurations):
-        for seed in range(3):
-            T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
-            shape = (T.n,) if columns == 1 else (T.n, columns + 1)
-            b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
-            with mock.patch.object(row, "_lanes", lambda T, lanes=lanes: lanes):
-                launched.update(check(T, b, seed=seed))
-    pair = next(k for k in launched if k.startswith("row_solve")).split(",1,")[0].rsplit(",")[:2]
-    prefix = ",".join(pair)[: ",".join(pair).rindex(",") + 1]
-    expected = {k for k in INSTANTIATIONS["row"] if k.startswith(prefix)}
-    assert len(launched & expected) >= len(LANES)
+    for k, lanes in enumerate(LANES):
+        for columns in (1, columns_at_once(vector)):
+            for seed in range(3):
+                T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
+                shape = (T.n,) if columns == 1 else (T.n, columns + 1)
+                b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
+                with mock.patch.object(row, "_lanes", lambda T, lanes=lanes: lanes):
+                    launched.update(check(T, b, seed=seed))
+    begin = f"row_solve<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
+    end = f",{str(unit).lower()}>"
+    expected = {k for k in INSTANTIATIONS["row"] if k.startswith(begin) and k.endswith(end)}
+    assert {k for k in launched if k.startswith("row_solve")} == expected
 
 
 @pytest.mark.parametrize(("factors", "vector"), PAIRS)
