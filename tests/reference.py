@@ -90,7 +90,7 @@ def backward_error(T, x, b):
         X = x[T.indices[row]].astype(wide)
         residual[i] = abs(b[i].astype(wide) - (t * X).sum(axis=0))
         scale[i] = ((abs(t) * abs(X)).sum(axis=0) + abs(b[i])) * max(len(t), 1)
-    error = np.divide(residual, scale * eps, out=np.zeros_like(residual), where=scale > 0)
+    error = np.divide(residual, scale * eps, out=np.zeros_like(residual), where=scale != 0)
     return float(error.max(initial=0.0))
 
 
