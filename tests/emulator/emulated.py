@@ -13,6 +13,7 @@ from unittest import mock
 
 import emulator
 import numpy as np
+import pytest
 from instantiations import INSTANTIATIONS
 
 from gpuilu import dag
@@ -21,6 +22,8 @@ from gpuilu.backend import cuda
 from gpuilu.errors import SolveStalledError
 from gpuilu.factor import ilu0
 from gpuilu.trsv import row
+
+needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
 CHUNK = 64  # rows of a block of levels.cu, instead of 1024
 BLOCK = 64  # threads of a block of the other waiting kernels

@@ -164,7 +164,8 @@ class Arena:
 def cache_folder() -> Path:
     """Compiled units by the hash of all they are made from."""
     named = os.environ.get("GPUILU_EMULATOR_CACHE")
-    folder = Path(named) if named else Path(tempfile.gettempdir()) / f"gpuilu-emulator-{os.getuid()}"
+    mine = f"gpuilu-emulator-{os.getuid()}"
+    folder = Path(named) if named else Path(tempfile.gettempdir()) / mine
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import emulator
 import numpy as np
 import pytest
-from emulated import CHUNK, Device
+from emulated import CHUNK, NEVER, Device, needs_compiler
 from emulator import DeadlockError
 from emulator_systems import PATTERNS, triangle
 
 from gpuilu import dag
 from gpuilu.errors import SolveStalledError
 from gpuilu.triangle import Pattern
+
+pytestmark = needs_compiler
 
 NAMES = sorted(PATTERNS)
 
@@ -34,6 +37,18 @@ def test_levels_are_right_under_200_seeds(part):
 def test_levels_are_right_for_every_pattern(name, lower):
     for seed in range(3):
         check(name, lower, seed)
+
+
+def test_chunks_of_the_size_that_gpus_run_are_right():
+    n = 1100
+    indptr, indices = np.arange(n + 1, dtype=np.int32), np.arange(-1, n - 1, dtype=np.int32)
+    indptr[1:] -= 1
+    depth, control = np.zeros(n, np.uint32), np.full(4, 0xFFFFFFFF, np.uint32)
+    launch = emulator.Struct(control, np.zeros(1, np.uint32), NEVER)
+    unit = emulator.compile_unit("levels", ("row_depths<true>",))
+    arguments = (n, indptr, indices[1:].copy(), depth, launch)
+    unit["row_depths<true>"].launch(2, 1024, arguments, seed=3)
+    assert np.array_equal(depth, np.arange(1, n + 1))
 
 
 def cycle():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulated import Device
+from emulated import Device, needs_compiler
 from emulator_systems import PATTERNS, matrix, triangle
 
-from gpuilu import csr, triangle as triangles
+from gpuilu import csr
+from gpuilu import triangle as triangles
 from gpuilu.backend import cuda
 from gpuilu.factor import base
+
+pytestmark = needs_compiler
 
 NAMES = sorted(PATTERNS)
 DTYPES = ["f", "d", "F", "D"]

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import reference
-from emulated import Device
+from emulated import Device, needs_compiler
 from emulator import DeadlockError
 from emulator_systems import PATTERNS, dense_triangle, odd_values, triangle, values
 from instantiations import INSTANTIATIONS, LANES, PAIRS, columns_at_once
@@ -16,6 +16,8 @@ from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.errors import SolveStalledError
 from gpuilu.trsv import row
 from gpuilu.trsv.serial import Serial
+
+pytestmark = needs_compiler
 
 NAMES = sorted(PATTERNS)
 BOUND = 4
@@ -41,7 +43,7 @@ def test_solves_are_right_under_200_seeds(part):
     for seed in range(50 * part, 50 * part + 50):
         T = triangle(NAMES[seed % len(NAMES)], lower=seed % 16 < 8, seed=seed)
         b = values(T.n, "d", np.random.default_rng(seed))
-        with mock.patch.object(row, "_lanes", lambda T: 4):
+        with mock.patch.object(row, "_lanes", return_value=4):
             check(T, b, seed=seed, resident=1 + seed % 3)
 
 
@@ -63,7 +65,7 @@ def test_every_instantiation_solves(factors, vector, unit):
                 T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
                 shape = (T.n,) if columns == 1 else (T.n, columns + 1)
                 b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
-                with mock.patch.object(row, "_lanes", lambda T, lanes=lanes: lanes):
+                with mock.patch.object(row, "_lanes", return_value=lanes):
                     launched.update(check(T, b, seed=seed))
     begin = f"row_solve<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
     end = f",{str(unit).lower()}>"

@@ -5,8 +5,9 @@ namespace emulator {
 
 namespace {
 
-const char* const NAMES[] = {"__syncwarp",  "__any_sync",     "__all_sync",       "__ballot_sync",
-                             "__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync"};
+const char* const NAMES[] = {"__syncwarp",       "__any_sync",     "__all_sync",
+                             "__ballot_sync",    "__shfl_sync",    "__shfl_up_sync",
+                             "__shfl_down_sync", "__shfl_xor_sync"};
 
 std::string hex(u32 v) {
     char text[16];
@@ -23,8 +24,8 @@ bool same(const Collective& a, const Collective& b) {
 }
 
 [[noreturn]] void cannot_come(const Thread& t, u32 lane, const std::string& why) {
-    fail(Fault::collective, name_of(t) + " calls " + describe(t.collective) + ", which names lane " +
-                                std::to_string(lane) + ": " + why);
+    fail(Fault::collective, name_of(t) + " calls " + describe(t.collective) +
+                                ", which names lane " + std::to_string(lane) + ": " + why);
 }
 
 // A lane that the mask names but that can never come, as things stand.
@@ -132,7 +133,8 @@ void release(Barrier& barrier, Thread* last) {
 // An exited thread counts no more at __syncthreads, and must not be named by a waiting lane.
 void leave_collectives(Thread* t) {
     for (const Thread* other : t->warp->lane)
-        if (other && other->state == State::in_collective && (other->collective.mask >> t->lane & 1u))
+        if (other && other->state == State::in_collective &&
+            (other->collective.mask >> t->lane & 1u))
             check_named(*other, t, t->lane);
     Block& b = *t->block;
     Barrier& barrier = b.barriers[0];
@@ -146,7 +148,8 @@ std::string missing_from(const Thread& t) {
         u32 missing = 0;
         for (u32 lane = 0; lane < WARP; ++lane) {
             const Thread* other = t.warp->lane[lane];
-            if (other && (other->state != State::in_collective || !same(other->collective, t.collective)))
+            if (other &&
+                (other->state != State::in_collective || !same(other->collective, t.collective)))
                 missing |= 1u << lane;
         }
         return "waits at " + describe(t.collective) + " for the lanes " +
@@ -196,7 +199,8 @@ int emu_barrier(int id, int count, EmuReduction kind, int value) {
     if (!barrier.waiting.empty() &&
         (barrier.waiting[0]->barrier.kind != kind || barrier.expected != u32(count)))
         fail(Fault::collective, name_of(*t) + " comes to barrier " + std::to_string(id) + " at " +
-                                    code_name(code) + " in another way than those who wait there at " +
+                                    code_name(code) +
+                                    " in another way than those who wait there at " +
                                     code_name(barrier.waiting[0]->barrier.code));
     for (const Thread* other : t->warp->lane)
         if (other && other->state == State::in_collective && id == 0 &&

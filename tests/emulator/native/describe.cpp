@@ -10,13 +10,16 @@ namespace {
 
 constexpr size_t LINES = 60;
 
-std::string number(u64 v) { return std::to_string(v); }
+std::string number(u64 v) {
+    return std::to_string(v);
+}
 
 std::string polled(const Thread& t) {
     if (t.stamp != machine.stamp || t.last_poll.address == nullptr) return "";
     char value[32];
     snprintf(value, sizeof value, "%#llx", static_cast<unsigned long long>(t.last_poll.value));
-    return "polls " + place_name(t.last_poll.address) + " (" + value + ") at " + code_name(t.last_code);
+    return "polls " + place_name(t.last_poll.address) + " (" + value + ") at " +
+           code_name(t.last_code);
 }
 
 std::string doing(const Thread& t) {
@@ -31,7 +34,8 @@ std::string lanes_text(u32 lanes) {
         if (!(lanes >> first & 1u)) continue;
         u32 last = first;
         while (last + 1 < WARP && (lanes >> (last + 1) & 1u)) ++last;
-        text += (text.empty() ? "" : ",") + number(first) + (last > first ? "-" + number(last) : "");
+        text +=
+            (text.empty() ? "" : ",") + number(first) + (last > first ? "-" + number(last) : "");
         first = last;
     }
     return text;
@@ -53,9 +57,13 @@ std::string name_of(u32 thread) {
     return "thread " + number(thread % size) + " of block " + number(thread / size);
 }
 
-std::string name_of(const Thread& t) { return name_of(t.id); }
+std::string name_of(const Thread& t) {
+    return name_of(t.id);
+}
 
-std::string code_name(u32 code) { return "{code " + number(code) + "}"; }
+std::string code_name(u32 code) {
+    return "{code " + number(code) + "}";
+}
 
 std::string place_name(const void* p) {
     const Machine& m = machine;
@@ -64,7 +72,8 @@ std::string place_name(const void* p) {
         const u64 offset = u64(at - m.arena);
         size_t k = m.buffers.size();
         while (k > 0 && m.buffers[k - 1].offset > offset) --k;
-        if (k > 0) return "{buffer " + number(k - 1) + "} + " + number(offset - m.buffers[k - 1].offset);
+        if (k > 0)
+            return "{buffer " + number(k - 1) + "} + " + number(offset - m.buffers[k - 1].offset);
     }
     const Image& image = m.images[m.current ? m.current->block->slot : 0];
     if (at >= image.shared && at < image.end)

@@ -58,7 +58,9 @@ emu_switch_stack:
 )");
 extern "C" void emu_switch_stack(void** from, void* to);
 
-void switch_fiber(void** from, void* to) { emu_switch_stack(from, to); }
+void switch_fiber(void** from, void* to) {
+    emu_switch_stack(from, to);
+}
 
 void prepare_fiber(Thread& t, void (*run)()) {
     std::memcpy(t.stack, &CANARY, sizeof CANARY);

@@ -96,11 +96,17 @@ int emu_launch(const Options* options, void (**entries)(void**), const Image* im
     return int(m.fault);
 }
 
-const char* emu_message() { return machine.message.c_str(); }
-unsigned long long emu_steps() { return machine.steps; }
+const char* emu_message() {
+    return machine.message.c_str();
+}
+unsigned long long emu_steps() {
+    return machine.steps;
+}
 
 #define PLAIN(size)                                                                                \
-    void __tsan_read##size(void* p) { plain(p, size, Access::read, __builtin_return_address(0)); } \
+    void __tsan_read##size(void* p) {                                                              \
+        plain(p, size, Access::read, __builtin_return_address(0));                                 \
+    }                                                                                              \
     void __tsan_write##size(void* p) {                                                             \
         plain(p, size, Access::write, __builtin_return_address(0));                                \
     }                                                                                              \

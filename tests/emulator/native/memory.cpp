@@ -11,7 +11,8 @@ bool ordered(const Thread& t, const Epoch& e) {
     return e.time == 0 || t.clock[e.thread] >= e.time;
 }
 
-[[noreturn]] void report(const void* p, const char* before, const Epoch& e, const char* now, u32 code) {
+[[noreturn]] void report(const void* p, const char* before, const Epoch& e, const char* now,
+                         u32 code) {
     fail(Fault::race, "race on " + place_name(p) + ": " + now + " by " + name_of(*machine.current) +
                           " at " + code_name(code) + ", not ordered after the " + before + " by " +
                           name_of(e.thread) + " at " + code_name(e.code));
@@ -59,7 +60,8 @@ void cached_read(Cell& c, const void* p, const Epoch& e) {
 
 void check_not_cached(const Cell& c, const void* p, const char* now, u32 code) {
     for (const Epoch& k : c.reads)
-        if (c.cached && k.time) report(p, "__ldg (of memory that this launch writes)", k, now, code);
+        if (c.cached && k.time)
+            report(p, "__ldg (of memory that this launch writes)", k, now, code);
 }
 
 void write(Cell& c, const void* p, const Epoch& e) {
@@ -93,11 +95,16 @@ void ordered_write(Cell& c, const void* p, const Epoch& e) {
 
 void note(Cell& c, const void* p, Access access, const Epoch& e) {
     switch (access) {
-    case Access::read: return read(c, p, "plain load", e);
-    case Access::cached_read: return cached_read(c, p, e);
-    case Access::write: return write(c, p, e);
-    case Access::ordered_read: return ordered_read(c, p, e);
-    case Access::ordered_write: return ordered_write(c, p, e);
+    case Access::read:
+        return read(c, p, "plain load", e);
+    case Access::cached_read:
+        return cached_read(c, p, e);
+    case Access::write:
+        return write(c, p, e);
+    case Access::ordered_read:
+        return ordered_read(c, p, e);
+    case Access::ordered_write:
+        return ordered_write(c, p, e);
     }
 }
 
@@ -121,7 +128,14 @@ Place in_arena(const void* p, size_t size, const char* what) {
 Place in_shared(Block& b, const Image& image, const void* p, size_t size) {
     const u32 granule = machine.options.shared_granule;
     const u64 within = u64((const char*)p - image.shared);
-    return {&b.shared[within / granule], u32((within + size - 1) / granule - within / granule + 1)};
+    return {&b.shared[within / granule], u32((within + size - 1) / granule - within / granule + 1),
+            true};
+}
+
+void check_written(const Place& place, const void* p, size_t size) {
+    for (u32 k = 0; k < place.count; ++k)
+        if (place.cell[k].write.time == 0 && place.cell[k].ordered_write.time == 0)
+            bad_address(p, size, "load", "shared memory that nobody in the block has written");
 }
 
 } // namespace
@@ -154,6 +168,7 @@ void note_access(const void* p, size_t size, Access access, u32 code) {
             for (u32 k = 0; k < place.count; ++k) place.cell[k].location = 0;
         return;
     }
+    if (place.shared && !writes) check_written(place, p, size);
     const Thread& t = *m.current;
     const Epoch e{t.id, t.clock[t.id], code};
     for (u32 k = 0; k < place.count; ++k) note(place.cell[k], p, access, e);
@@ -164,6 +179,8 @@ void join(Clock& into, const Clock& other) {
 }
 
 // What a thread does from here on is not covered by what it has released.
-void tick(Thread* t) { ++t->clock[t->id]; }
+void tick(Thread* t) {
+    ++t->clock[t->id];
+}
 
 } // namespace emulator

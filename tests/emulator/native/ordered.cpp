@@ -18,8 +18,8 @@ u64 memory_at(const void* p, u32 size) {
 
 void check_aligned(const void* p, u32 size) {
     if (reinterpret_cast<size_t>(p) % size)
-        fail(Fault::address, "misaligned ordered access to " + place_name(p) + " by " +
-                                 name_of(*machine.current));
+        fail(Fault::address,
+             "misaligned ordered access to " + place_name(p) + " by " + name_of(*machine.current));
 }
 
 // The versions of a word of that size, if it has been stored in this launch.
@@ -152,7 +152,8 @@ unsigned long long emu_rmw_begin(void* p, unsigned size, const char*) {
 
 void emu_rmw_end(void* p, unsigned long long value, unsigned size, bool writes) {
     Thread& t = *machine.current;
-    if (!writes || value == read_modify_value) note_poll(&t, p, read_modify_value, read_modify_code);
+    if (!writes || value == read_modify_value)
+        note_poll(&t, p, read_modify_value, read_modify_code);
     if (!writes) return;
     note_access(p, size, Access::ordered_write, read_modify_code);
     const Place place = locate(p, size, "store");
@@ -172,14 +173,24 @@ void emu_cached_read(const void* p, unsigned size) {
     note_access(p, size, Access::cached_read, CALLER);
 }
 
-void emu_pause() { yield_point(); }
+void emu_pause() {
+    yield_point();
+}
 
-unsigned long long emu_nanoseconds() { return machine.steps; }
+unsigned long long emu_nanoseconds() {
+    return machine.steps;
+}
 
-void emu_trap() { fail(Fault::trap, "__trap by " + name_of(*machine.current)); }
+void emu_trap() {
+    fail(Fault::trap, "__trap by " + name_of(*machine.current));
+}
 
-EmuDim emu_thread_idx() { return machine.current->index; }
-EmuDim emu_block_idx() { return machine.current->block->index; }
+EmuDim emu_thread_idx() {
+    return machine.current->index;
+}
+EmuDim emu_block_idx() {
+    return machine.current->block->index;
+}
 EmuDim emu_block_dim() {
     const u32* b = machine.options.block;
     return {b[0], b[1], b[2]};

@@ -6,21 +6,35 @@
 
 namespace gpuilu {
 
-EMU_INLINE unsigned load_relaxed(const unsigned* p) { return unsigned(emu_load(p, 4, EMU_RELAXED)); }
+EMU_INLINE unsigned load_relaxed(const unsigned* p) {
+    return unsigned(emu_load(p, 4, EMU_RELAXED));
+}
 EMU_INLINE unsigned long long load_relaxed(const unsigned long long* p) {
     return emu_load(p, 8, EMU_RELAXED);
 }
-EMU_INLINE void store_relaxed(unsigned* p, unsigned v) { emu_store(p, v, 4, EMU_RELAXED); }
+EMU_INLINE void store_relaxed(unsigned* p, unsigned v) {
+    emu_store(p, v, 4, EMU_RELAXED);
+}
 EMU_INLINE void store_relaxed(unsigned long long* p, unsigned long long v) {
     emu_store(p, v, 8, EMU_RELAXED);
 }
-EMU_INLINE unsigned load_acquire(const unsigned* p) { return unsigned(emu_load(p, 4, EMU_ACQUIRE)); }
-EMU_INLINE void store_release(unsigned* p, unsigned v) { emu_store(p, v, 4, EMU_RELEASE); }
+EMU_INLINE unsigned load_acquire(const unsigned* p) {
+    return unsigned(emu_load(p, 4, EMU_ACQUIRE));
+}
+EMU_INLINE void store_release(unsigned* p, unsigned v) {
+    emu_store(p, v, 4, EMU_RELEASE);
+}
 EMU_INLINE unsigned load_relaxed_shared(const unsigned* p) {
     return unsigned(emu_load(p, 4, EMU_RELAXED));
 }
-EMU_INLINE void store_relaxed_shared(unsigned* p, unsigned v) { emu_store(p, v, 4, EMU_RELAXED); }
-EMU_INLINE void store_system(unsigned* p, unsigned v) { emu_store(p, v, 4, EMU_RELAXED); }
-EMU_INLINE unsigned long long nanoseconds() { return emu_nanoseconds(); }
+EMU_INLINE void store_relaxed_shared(unsigned* p, unsigned v) {
+    emu_store(p, v, 4, EMU_RELAXED);
+}
+EMU_INLINE void store_system(unsigned* p, unsigned v) {
+    emu_store(p, v, 4, EMU_RELAXED);
+}
+EMU_INLINE unsigned long long nanoseconds() {
+    return emu_nanoseconds();
+}
 
 } // namespace gpuilu

@@ -229,6 +229,7 @@ enum class Access { read, write, cached_read, ordered_read, ordered_write };
 struct Place {
     Cell* cell = nullptr;
     u32 count = 0;
+    bool shared = false;
 };
 Place locate(const void* p, size_t size, const char* what);
 void note_access(const void* p, size_t size, Access access, u32 code);

@@ -93,7 +93,8 @@ void start_block(u32 slot) {
     const u32 number = m.order[m.started++];
     Block& b = *m.slots[slot];
     b.number = number;
-    b.index = {number % o.grid[0], number / o.grid[0] % o.grid[1], number / (o.grid[0] * o.grid[1])};
+    b.index = {number % o.grid[0], number / o.grid[0] % o.grid[1],
+               number / (o.grid[0] * o.grid[1])};
     b.slot = slot;
     b.live = m.threads_per_block;
     b.threads.clear();
@@ -149,7 +150,8 @@ void wake(Thread* t) {
 void yield_point() {
     Machine& m = machine;
     if (++m.steps > m.options.step_limit)
-        fail(Fault::steps, "no end after " + std::to_string(m.steps) + " steps\n" + waiting_threads());
+        fail(Fault::steps,
+             "no end after " + std::to_string(m.steps) + " steps\n" + waiting_threads());
     if (m.burst > 0) {
         --m.burst;
         return;
@@ -168,7 +170,9 @@ void block_current(State state) {
 }
 
 // Memory has changed, or a thread came or went: whoever polls may find something new.
-void progress() { ++machine.stamp; }
+void progress() {
+    ++machine.stamp;
+}
 
 void note_spin(Thread* t, u32 weight) {
     if (t->stamp != machine.stamp) {

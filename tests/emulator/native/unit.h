@@ -14,8 +14,10 @@ extern "C" __attribute__((no_sanitize_thread)) void emulator_image(void** image)
     image[2] = _end;
 }
 
-template <auto kernel> struct EmulatorEntry;
-template <class... P, void (*kernel)(P...)> struct EmulatorEntry<kernel> {
+template <auto kernel>
+struct EmulatorEntry;
+template <class... P, void (*kernel)(P...)>
+struct EmulatorEntry<kernel> {
     static constexpr unsigned sizes[] = {sizeof(P)..., 0};
     __attribute__((no_sanitize_thread)) static void run(void** arguments) {
         run(arguments, std::index_sequence_for<P...>());

@@ -1,0 +1,236 @@
+"""Faults planted in the package's own kernels: each must be caught under some seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from unittest import mock
+
+import emulator
+import numpy as np
+import pytest
+import reference
+from emulated import Device, needs_compiler, sources
+from emulator import AddressError, CollectiveError, DeadlockError, RaceError
+from emulator_systems import dense_triangle, matrix, odd_values, triangle, values
+
+from gpuilu import dag
+from gpuilu.factor.ilu0 import ILU0, OK, _max_abs
+from gpuilu.trsv import row
+from gpuilu.trsv.serial import Serial
+
+pytestmark = needs_compiler
+
+SEEDS = 24
+WRONG = AssertionError  # the result
+UNORDERED = (RaceError, AddressError)  # shared memory may be read before anything is in it
+
+
+def levels(unit, seed):
+    T = triangle("chain", seed=seed)
+    with Device(seed=seed, units={"levels": unit}, blocks=4, resident=1 + seed // 2 % 2):
+        depth = dag._depths_cuda(T)
+    assert np.array_equal(depth, dag.levels(T).level + 1)
+
+
+def ilu0(unit, seed, zero_pivot=None, boost=0.0):
+    A = matrix("grid")
+    if zero_pivot is not None:
+        A.data[A.indptr[zero_pivot] : A.indptr[zero_pivot + 1]] = 0.0
+    symbolic = ILU0(A)
+    ours, cpu = A.data.copy(), A.data.copy()
+    with Device(seed=seed, units={"ilu0": unit}):
+        told = symbolic._eliminate_cuda(ours, boost, _max_abs(A.data))
+    assert told[:2] == symbolic._eliminate(cpu, boost)[:2]
+    assert told[0] != OK or np.array_equal(ours, cpu)
+
+
+def failed_row(unit, seed):
+    ilu0(unit, seed, zero_pivot=20)
+
+
+def boosted(unit, seed):
+    ilu0(unit, seed, zero_pivot=20, boost=1e-8)
+
+
+def solve(unit, seed, dtype="d", reset=("control", "data"), solves=1):
+    T = triangle("grid", dtype=dtype)
+    with (
+        mock.patch.object(row, "_lanes", return_value=2),
+        Device(seed=seed, units={"row": unit}, reset=reset),
+    ):
+        plan = row.Row(T)
+        for k in range(solves):
+            b = values(T.n, dtype, np.random.default_rng(k))
+            x = b.copy()
+            plan.solve(x)
+            assert reference.backward_error(dense_triangle(T), x, b) <= 4
+
+
+def solve_complex(unit, seed):
+    solve(unit, seed, "D")
+
+
+def solve_marks(unit, seed):
+    T = triangle("grid")
+    b = odd_values(T.n, "d")
+    with mock.patch.object(row, "_lanes", return_value=2), Device(seed=seed, units={"row": unit}):
+        x = b.copy()
+        row.Row(T).solve(x)
+    expected = b.copy()
+    with np.errstate(all="ignore"):
+        Serial(T).solve(expected)
+    assert np.array_equal(np.isnan(x), np.isnan(expected))
+
+
+def rows(value):
+    return (
+        "row",
+        f"row_solve<{value},{value},2,{row.IN_FLIGHT},1,false>",
+        f"reciprocals<{value}>",
+    )
+
+
+KERNELS = {
+    levels: ("levels", "row_depths<true>"),
+    ilu0: ("ilu0", "ilu0_factor<double>"),
+    failed_row: ("ilu0", "ilu0_factor<double>"),
+    boosted: ("ilu0", "ilu0_factor<double>"),
+    solve: rows("double"),
+    solve_marks: rows("double"),
+    solve_complex: rows("gpuilu::Complex<double>"),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """In a file, `old` replaced by `new`; what runs it; what must come of it."""
+
+    name: str
+    run: object
+    error: type | tuple
+    file: str
+    old: str
+    new: str
+
+    def texts(self):
+        texts = sources()
+        assert self.old in texts[self.file], f"{self.file} has changed: plant this fault elsewhere"
+        return texts | {self.file: texts[self.file].replace(self.old, self.new)}
+
+
+POLL = "load_relaxed(reinterpret_cast<const Word*>(slot[r]) + h)"
+FAULTS = [
+    Fault(
+        "missing release", ilu0, RaceError, "sync.cuh", "store_release(flag", "store_relaxed(flag"
+    ),
+    Fault(
+        "missing acquire", ilu0, RaceError, "sync.cuh", "load_acquire(flag)", "load_relaxed(flag)"
+    ),
+    Fault(
+        "no __syncwarp after the pivot was mended",
+        *(boosted, RaceError, "ilu0.cu", "i, report);\n    __syncwarp();", "i, report);"),
+    ),
+    Fault(
+        "plain load of published values",
+        *(solve, RaceError, "sync.cuh", POLL),
+        "*(reinterpret_cast<const volatile Word*>(slot[r]) + h)",
+    ),
+    Fault(
+        "cached load of published values",
+        *(solve, RaceError, "sync.cuh", POLL),
+        "__ldg(reinterpret_cast<const Word*>(slot[r]) + h)",
+    ),
+    Fault(
+        "plain store of a published value",
+        *(solve, RaceError, "sync.cuh", "store_relaxed(reinterpret_cast<Word*>(slot) + h, "),
+        "*(reinterpret_cast<Word*>(slot) + h) = (",
+    ),
+    Fault(
+        "no __syncwarp before a store to what all lanes read",
+        *(ilu0, RaceError, "ilu0.cu", "__syncwarp();  // every lane has read a_ik", ""),
+    ),
+    Fault(
+        "no __syncwarp before a load of what other lanes stored",
+        *(ilu0, RaceError, "ilu0.cu"),
+        *("__syncwarp();  // the next k reads what any lane has written", ""),
+    ),
+    Fault(
+        "vote mask without the last lane",
+        *(solve, CollectiveError, "sync.cuh"),
+        *("__any_sync(FULL_WARP, pending != 0)", "__any_sync(0x7fffffffu, pending != 0)"),
+    ),
+    Fault(
+        "lanes that leave before a vote that names them",
+        *(solve, CollectiveError, "sync.cuh", "  u32 pending = wanted;\n"),
+        "  u32 pending = wanted;\n  if (wanted == 0) return;\n",
+    ),
+    Fault(
+        "blocks taken to start in order",
+        *(levels, DeadlockError, "levels.cu", "shared_ticket = take_ticket(launch)"),
+        "shared_ticket = blockIdx.x + gridDim.x * patience.seen++",
+    ),
+    Fault(
+        "no barrier after the ticket",
+        *(levels, UNORDERED, "levels.cu"),
+        *("local[threadIdx.x] = 0;\n    __syncthreads();", "local[threadIdx.x] = 0;"),
+    ),
+    Fault(
+        "no barrier before shared memory is used again",
+        *(levels, RaceError, "levels.cu"),
+        *("__syncthreads();  // the chunk before is finished with `local`", ""),
+    ),
+    Fault(
+        "plain store to shared memory that others poll",
+        *(levels, RaceError, "levels.cu"),
+        "store_relaxed_shared(local + threadIdx.x, deepest + 1)",
+        "local[threadIdx.x] = deepest + 1",
+    ),
+    Fault(
+        "a failed row is not published",
+        *(failed_row, DeadlockError, "ilu0.cu", "    set_flag(finished + i, lane);"),
+        "    if (!is_zero(LU[d])) set_flag(finished + i, lane);",
+    ),
+    Fault(
+        "a mark is stored as it is",
+        *(solve_marks, DeadlockError, "sync.cuh"),
+        *("w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]", "w[h]"),
+    ),
+    Fault(
+        "only the first half of a complex value is awaited",
+        *(solve_complex, WRONG, "sync.cuh"),
+        *("ready = ready && w[r][h] != Word(~Word(0));", "ready = ready && (h || w[r][h] + 1);"),
+    ),
+]
+
+
+def caught_by(run, unit, error, **how):
+    """The first seed whose run raises what it must, or None."""
+    for seed in range(SEEDS):
+        try:
+            run(unit, seed, **how)
+        except error:
+            return seed
+    return None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-"))
+def test_a_planted_fault_is_caught(fault):
+    family, *kernels = KERNELS[fault.run]
+    unit = emulator.compile_unit(family, tuple(kernels), fault.texts())
+    assert caught_by(fault.run, unit, fault.error) is not None
+
+
+@pytest.mark.parametrize("run", KERNELS, ids=lambda run: run.__name__)
+def test_without_a_fault_the_same_runs_pass(run):
+    family, *kernels = KERNELS[run]
+    unit = emulator.compile_unit(family, tuple(kernels), sources())
+    for seed in range(SEEDS):
+        run(unit, seed)
+
+
+@pytest.mark.parametrize("reset", [("control",), ("data",)], ids=["marks", "ticket"])
+def test_what_is_not_reset_before_a_second_launch_shows(reset):
+    family, *kernels = KERNELS[solve]
+    unit = emulator.compile_unit(family, tuple(kernels), sources())
+    solve(unit, 0, reset=reset)
+    assert caught_by(solve, unit, WRONG, reset=reset, solves=2) is not None
