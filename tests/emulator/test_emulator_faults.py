@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from unittest import mock
 
@@ -113,9 +114,12 @@ class Fault:
     new: str
 
     def texts(self):
+        """The package's sources with this fault; white space in `old` stands for any."""
         texts = sources()
-        assert self.old in texts[self.file], f"{self.file} has changed: plant this fault elsewhere"
-        return texts | {self.file: texts[self.file].replace(self.old, self.new)}
+        old = r"\s+".join(map(re.escape, self.old.split()))
+        text, found = re.subn(old, lambda _: self.new, texts[self.file])
+        assert found, f"{self.file} has changed: plant this fault elsewhere"
+        return texts | {self.file: text}
 
 
 POLL = "load_relaxed(reinterpret_cast<const Word*>(slot[r]) + h)"
@@ -128,7 +132,7 @@ FAULTS = [
     ),
     Fault(
         "no __syncwarp after the pivot was mended",
-        *(boosted, RaceError, "ilu0.cu", "i, report);\n    __syncwarp();", "i, report);"),
+        *(boosted, RaceError, "ilu0.cu", "i, report); __syncwarp();", "i, report);"),
     ),
     Fault(
         "plain load of published values",
@@ -147,12 +151,12 @@ FAULTS = [
     ),
     Fault(
         "no __syncwarp before a store to what all lanes read",
-        *(ilu0, RaceError, "ilu0.cu", "__syncwarp();  // every lane has read a_ik", ""),
+        *(ilu0, RaceError, "ilu0.cu", "__syncwarp(); // every lane has read a_ik", ""),
     ),
     Fault(
         "no __syncwarp before a load of what other lanes stored",
         *(ilu0, RaceError, "ilu0.cu"),
-        *("__syncwarp();  // the next k reads what any lane has written", ""),
+        *("__syncwarp(); // the next k reads what any lane has written", ""),
     ),
     Fault(
         "vote mask without the last lane",
@@ -161,8 +165,8 @@ FAULTS = [
     ),
     Fault(
         "lanes that leave before a vote that names them",
-        *(solve, CollectiveError, "sync.cuh", "  u32 pending = wanted;\n"),
-        "  u32 pending = wanted;\n  if (wanted == 0) return;\n",
+        *(solve, CollectiveError, "sync.cuh", "u32 pending = wanted;"),
+        "u32 pending = wanted; if (wanted == 0) return;",
     ),
     Fault(
         "blocks taken to start in order",
@@ -172,12 +176,12 @@ FAULTS = [
     Fault(
         "no barrier after the ticket",
         *(levels, UNORDERED, "levels.cu"),
-        *("local[threadIdx.x] = 0;\n    __syncthreads();", "local[threadIdx.x] = 0;"),
+        *("local[threadIdx.x] = 0; __syncthreads();", "local[threadIdx.x] = 0;"),
     ),
     Fault(
         "no barrier before shared memory is used again",
         *(levels, RaceError, "levels.cu"),
-        *("__syncthreads();  // the chunk before is finished with `local`", ""),
+        *("__syncthreads(); // the chunk before is finished with `local`", ""),
     ),
     Fault(
         "plain store to shared memory that others poll",
@@ -187,8 +191,8 @@ FAULTS = [
     ),
     Fault(
         "a failed row is not published",
-        *(failed_row, DeadlockError, "ilu0.cu", "    set_flag(finished + i, lane);"),
-        "    if (!is_zero(LU[d])) set_flag(finished + i, lane);",
+        *(failed_row, DeadlockError, "ilu0.cu", "set_flag(finished + i, lane);"),
+        "if (!is_zero(LU[d])) set_flag(finished + i, lane);",
     ),
     Fault(
         "a mark is stored as it is",

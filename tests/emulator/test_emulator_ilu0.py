@@ -62,17 +62,14 @@ def test_a_zero_pivot_is_reported_and_its_row_published(row):
         assert told[:2] == expected[:2] == (ZERO, row)
 
 
-# The CPU multiplies boost and largest entry in float64 and rounds once, the kernel in float32.
-COARSE = pytest.mark.xfail(strict=True, reason="float32 pivots are boosted to another last bit")
-
-
-@pytest.mark.parametrize("dtype", [pytest.param("f", marks=COARSE), "d"])
+@pytest.mark.parametrize("dtype", ["f", "d"])
 def test_boosted_pivots_are_the_cpus(dtype):
     A = with_zero_pivot(17, dtype)
     A.data[A.diagonal[3]] = 1e-12
-    A.data[A.diagonal[[5, 60]]] = 0.0
+    A.data[A.diagonal[[0, 5, 60]]] = 0.0
+    boost = float(np.sqrt(np.finfo(dtype).eps))
     for seed in range(3):
-        (told, ours), (expected, cpu) = factor(A, boost=1e-4, seed=seed)
+        (told, ours), (expected, cpu) = factor(A, boost, seed=seed)
         assert told == expected
         assert told[2] > 0
         assert np.array_equal(ours, cpu)
