@@ -6,6 +6,7 @@ A file's counts are checked against what it holds before anything is allocated f
 from __future__ import annotations
 
 import gzip
+import inspect
 import math
 import zlib
 from collections.abc import Callable
@@ -179,7 +180,13 @@ def _read_matrix_market(path: str) -> Any:
             f"{path}: claims {n_entries} entries but has only {n_lines} lines and {n_bytes} bytes; "
             "is it cut off?"
         )
-    return scipy.io.mmread(path)
+    return _as_array(scipy.io.mmread, path)
+
+
+def _as_array(reader: Callable[..., Any], source: Any) -> Any:
+    """Read a sparse array where SciPy lets one choose, as newer versions insist that one does."""
+    choice = {"spmatrix": False} if "spmatrix" in inspect.signature(reader).parameters else {}
+    return reader(source, **choice)
 
 
 def _extent(path: str) -> tuple[int, int]:
@@ -209,4 +216,4 @@ def _read_harwell_boeing(path: str) -> Any:
                 "unsymmetric, assembled); convert it to Matrix Market"
             )
         lines.seek(0)
-        return scipy.io.hb_read(lines)
+        return _as_array(scipy.io.hb_read, lines)

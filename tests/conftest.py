@@ -5,11 +5,16 @@ from __future__ import annotations
 import csv
 import faulthandler
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Workers of pytest-xdist must not fill one cache of compiled loops at the same time.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ["NUMBA_CACHE_DIR"] = f"{tempfile.gettempdir()}/gpuilu-numba-{worker}"
 
 from gpuilu.backend import cuda
 

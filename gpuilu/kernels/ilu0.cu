@@ -89,6 +89,7 @@ __global__ void __launch_bounds__(256)
         const int begin = A.indptr[i], end = A.indptr[i + 1], d = A.diagonal[i];
         const Real<V> largest = boost > 0 ? largest_in_row(LU, begin, end, lane) : Real<V>(0);
         reduce_row(A, i, LU, finished, launch, patience, lane);
+        // A row without lower entries has its pivot first: only lane 0 has read it, for `largest`.
         const Real<V> floor =
             boost > 0 ? fmax(boost * (largest > 0 ? largest : scale), tiny) : Real<V>(0);
         if (lane == 0) mend_pivot(LU + d, floor, i, report);

@@ -14,7 +14,7 @@ from gpuilu.trsv import row as row_module
 
 def main():
     for dtype in DTYPES:
-        for A in (grid(6, 7, dtype=dtype), random(40, 0.2, 1, dtype), wide_row(300, dtype)):
+        for A in (grid(6, 7, dtype=dtype), wide_row(150, dtype)):
             operators(A, dtype)
         lanes(dtype)
     gpuilu.gauss_seidel(on_gpu(csp, grid(5, 5)), iterations=2) @ cp.ones(25)
@@ -40,7 +40,7 @@ def lanes(dtype):
         row_module._lanes = lambda T, width=width: width
         for unit in (False, True):
             S = gpuilu.TriangularSolver(T, unit_diagonal=unit, algorithm="row")
-            for nrhs in (None, 3):
+            for nrhs in (None, 3) if dtype == np.float64 else (None,):
                 x = S.solve(cp.asarray(vector(70, dtype, nrhs=nrhs)))
                 assert np.isfinite(x.get()).all()
     row_module._lanes = original
