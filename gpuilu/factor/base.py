@@ -19,6 +19,7 @@ from gpuilu.errors import (
     ZeroPivotError,
     require_choice,
 )
+from gpuilu.factor.split import Split
 from gpuilu.triangle import Triangle
 
 __all__ = ["Factorization", "Factors", "PatternFactorization"]
@@ -119,7 +120,9 @@ class Factorization(ABC):
 class PatternFactorization(Factorization):
     """A factorisation of a square matrix A whose pattern, with a full diagonal, is kept."""
 
-    def __init__(self, A: CSR, missing_diagonal: str = "raise", remedy: str = INSERT) -> None:
+    def __init__(
+        self, A: CSR, sides: str, missing_diagonal: str = "raise", remedy: str = INSERT
+    ) -> None:
         require_choice("missing_diagonal", missing_diagonal, ("raise", "insert"))
         self.nnz = A.nnz
         self.n = A.n
@@ -128,7 +131,13 @@ class PatternFactorization(Factorization):
         full = with_diagonal(A, missing_diagonal, remedy)
         # Copies: the user may sort or prune the matrix in place later.
         self.indptr, self.indices = full.indptr.copy(), full.indices.copy()
-        self.diagonal, self.kept = full.diagonal, full.kept
+        self.kept = full.kept
+        self._triangles = Split(self.indptr, self.indices, full.diagonal, sides)
+
+    @property
+    def diagonal(self) -> Any:
+        """Positions of the diagonal entries in the pattern."""
+        return self._triangles.diagonal
 
     @property
     def device(self) -> str:

@@ -16,7 +16,6 @@ from gpuilu.errors import (
     ShapeMismatchError,
 )
 from gpuilu.factor.base import Factorization, Factors, PatternFactorization
-from gpuilu.factor.split import Split
 
 __all__ = ["GivenFactors", "GivenTriangle", "pair_of"]
 
@@ -31,9 +30,9 @@ class GivenTriangle(PatternFactorization):
 
     def __init__(self, T: CSR, lower: bool, unit_diagonal: bool) -> None:
         require_triangular(T, lower)
-        super().__init__(T, "insert" if unit_diagonal else "raise", STORE)
+        missing = "insert" if unit_diagonal else "raise"
+        super().__init__(T, "L" if lower else "U", missing, STORE)
         self.lower, self.unit_diagonal = lower, unit_diagonal
-        self._triangles = Split(self)
 
     def numeric(self, data: np.ndarray) -> Factors:
         diag = None if self.unit_diagonal else data[self.diagonal]

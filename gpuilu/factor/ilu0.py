@@ -23,7 +23,6 @@ from gpuilu.factor.base import (
     not_finite_error,
     zero_pivot_error,
 )
-from gpuilu.factor.split import Split
 
 __all__ = ["ILU0"]
 
@@ -41,9 +40,8 @@ class ILU0(PatternFactorization):
 
     def __init__(self, A: CSR, pivot: str = "raise", missing_diagonal: str = "raise") -> None:
         require_choice("pivot", pivot, PIVOT_RULES)
-        super().__init__(A, missing_diagonal)
+        super().__init__(A, "LU", missing_diagonal)
         self.pivot = pivot
-        self._triangles = Split(self)
         self._level_order: Any = None
 
     def numeric(self, data: np.ndarray) -> Factors:
@@ -106,7 +104,8 @@ class ILU0(PatternFactorization):
         words = cuda.marked(self.n + 8)
         control, report, finished = words[:4], words[4:8], words[8:]
         function = cuda.kernel("ilu0", f"ilu0_factor<{cuda.value_type(LU.dtype)}>")
-        pattern = cuda.struct(self.n, self.indptr, self.indices, self.diagonal, self._order())
+        diagonal = self.diagonal
+        pattern = cuda.struct(self.n, self.indptr, self.indices, diagonal, self._order())
         real = LU.real.dtype.type
         tiny = np.finfo(LU.dtype).tiny
         arguments = (pattern, LU, real(boost), real(scale), real(tiny), finished, report)

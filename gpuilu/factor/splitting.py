@@ -15,7 +15,6 @@ import numpy as np
 from gpuilu.csr import CSR
 from gpuilu.errors import OptionError, require_choice
 from gpuilu.factor.base import Factors, PatternFactorization, is_hermitian, zero_pivot_error
-from gpuilu.factor.split import Split
 
 __all__ = ["Splitting"]
 
@@ -31,9 +30,9 @@ class Splitting(PatternFactorization):
         require_choice("sweep", sweep, SWEEPS)
         if not 0.0 < omega < 2.0:
             raise OptionError(f"omega must lie strictly between 0 and 2, found {omega!r}")
-        super().__init__(A, missing_diagonal)
+        sides = {"forward": "L", "backward": "U", "symmetric": "LU"}[sweep]
+        super().__init__(A, sides, missing_diagonal)
         self.kind, self.sweep, self.omega = kind, sweep, float(omega)
-        self._triangles = Split(self)
 
     def numeric(self, data: np.ndarray) -> Factors:
         D = data[self.diagonal]

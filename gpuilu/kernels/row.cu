@@ -6,7 +6,8 @@ namespace gpuilu {
 // The triangle as `row_solve` reads it: rows by position in level order, columns as positions.
 // Task q is the run of rows task_ptr[q] .. task_ptr[q + 1], never across two levels and never more
 // than a warp holds. `row` is the row in x, or -1 for a segment of a long row, which has no b and a
-// unit diagonal. `scale` is 1 / diagonal, or zero where only the division is safe.
+// unit diagonal. `scale` is 1 / diagonal, or zero where only the division is safe; `diag` is in the
+// order of x.
 template <class F>
 struct Rows {
     int n_tasks;
@@ -74,11 +75,11 @@ __device__ void subtract_batch(const int (&column)[R], const F (&t)[R], const V*
                 s[c] = minus_product(s[c], as_value<V>(t[r]), value[r * C + c]);
 }
 
-// s / t_ii; the reciprocal serves only where it is as precise as s.
+// s / t_ii; the reciprocal serves only where it is as precise as s. A segment has t_ii = 1.
 template <class F, class V, int R>
 __device__ V divided(V s, const Rows<F>& T, const Row<F, V, R>& mine) {
-    if (sizeof(F) < sizeof(V) || is_zero(mine.scale))
-        return over(s, as_value<V>(T.diag[mine.position]));
+    if (mine.row < 0) return s;
+    if (sizeof(F) < sizeof(V) || is_zero(mine.scale)) return over(s, as_value<V>(T.diag[mine.row]));
     return times(s, as_value<V>(mine.scale));
 }
 
@@ -168,15 +169,17 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// scale = 1 / diag where both are normal numbers (or safely away from the ends of the range), else 0.
+// scale = 1 / diagonal of each row in order, where both are safely away from the ends of the range;
+// else 0, and 1 for a segment.
 template <class F>
-__global__ void reciprocals(int n, const F* diag, F* scale) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const Real<F> size = magnitude(diag[i]);
+__global__ void reciprocals(int n, const int* row, const F* diag, F* scale) {
+    const int position = blockIdx.x * blockDim.x + threadIdx.x;
+    if (position >= n) return;
+    const F d = row[position] < 0 ? F(1) : diag[row[position]];
+    const Real<F> size = magnitude(d);
     const Real<F> small = sizeof(Real<F>) == 4 ? Real<F>(1e-36) : Real<F>(1e-300);
     const bool safe = size > small && size < Real<F>(1) / small;
-    scale[i] = safe ? over(F(1), diag[i]) : F(0);
+    scale[position] = safe ? over(F(1), d) : F(0);
 }
 
 } // namespace gpuilu

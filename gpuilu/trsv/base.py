@@ -20,13 +20,15 @@ class Plan(ABC):
 
     A subclass in a module of `gpuilu.trsv` is an algorithm; defining it registers it. A transpose
     is a triangle of its own, so an algorithm only ever solves T x = b, for lower and upper T, with
-    a unit or a stored diagonal.
+    a unit or a stored diagonal. A `vendor` algorithm is there to compare with: its memory is not
+    ours to bound, and a column of a block need not give the bits of that column alone.
     """
 
     name: ClassVar[str]
     device: ClassVar[str] = "cpu"
     deterministic: ClassVar[bool] = True
     exact: ClassVar[bool] = True
+    vendor: ClassVar[bool] = False
     source: ClassVar[str] = ""
 
     def __init__(self, T: Triangle) -> None:

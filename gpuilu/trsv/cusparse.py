@@ -34,6 +34,7 @@ class Cusparse(Plan):
 
     name = "cusparse"
     device = "cuda"
+    vendor = True
     source = "cuSPARSE SpSV and SpSM"
 
     def __init__(self, T: Triangle) -> None:

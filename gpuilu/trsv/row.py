@@ -48,7 +48,7 @@ class Row(Plan):
         self._rows = cuda.struct(
             len(self._task_ptr) - 1,
             *(self._task_ptr, self._indptr, self._indices, self._row),
-            *(self._data, self._scale, self._diag),
+            *(self._data, self._scale, T.diag),
         )
         self.refresh()
 
@@ -67,11 +67,9 @@ class Row(Plan):
         self._indptr = xp.zeros(P.n + 1, np.int32)
         self._indptr[1:] = xp.cumsum(P.indptr[order + 1] - first)
         self._indices = position[gather_rows(self._indptr, first, P.indices)]
-        # Where the values come from: runs of rows, or single entries where rows were cut.
-        self._first = first if P.n == T.n else None
+        # Where the values come from, if not from whole rows of T.
         self._source = None if P.n == T.n else gather_rows(self._indptr, first, cut.source)
         self._data = xp.empty(len(self._indices), T.dtype)
-        self._diag: Any = None if T.diag is None else xp.ones(P.n, T.dtype)
         self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
         self._task_ptr = _tasks(found, cuda.WARP // self.lanes)
         self.tasks_a_level = len(self._task_ptr) / max(found.n_levels, 1)
@@ -79,16 +77,14 @@ class Row(Plan):
     def refresh(self) -> None:
         T = self.T
         if self._source is None:
-            cuda.gather_rows(self._indptr, self._first, T.data, self._data)
+            cuda.gather_rows(self._indptr, T.indptr[self._row], T.data, self._data)
         else:
             xp = namespace(T.data)
             minus_one = T.dtype.type(-1)
             self._data[...] = xp.where(self._source < 0, minus_one, T.data[self._source])
         if T.diag is not None:
-            mine = self._row >= 0
-            self._diag[mine] = T.diag[self._row[mine]]
-            value, n = cuda.value_type(T.dtype), len(self._diag)
-            cuda.for_each("row", f"reciprocals<{value}>", n, n, self._diag, self._scale)
+            value, n = cuda.value_type(T.dtype), len(self._row)
+            cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
 
     def solve(self, x: Any, b: Any = None) -> None:
         self.check()

@@ -52,6 +52,8 @@ def test_every_algorithm_solves_every_triangle_to_rounding(
         assert X.shape == B.shape
         assert X.dtype == dtype
         assert backward_error(T, trans, X, B) <= BOUND, trans
+        if algorithms()[name, device].vendor:
+            continue
         for columns in (0, slice(0, 1), slice(1, 3)):
             alone = S.solve(B[:, columns], trans)
             np.testing.assert_array_equal(alone, X[:, columns], f"{trans}, columns {columns}")
