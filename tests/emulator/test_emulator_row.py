@@ -7,13 +7,16 @@ from unittest import mock
 import numpy as np
 import pytest
 import reference
+import scipy.sparse as sp
 from emulated import Device, needs_compiler
 from emulator import DeadlockError
 from emulator_systems import PATTERNS, dense_triangle, odd_values, triangle, values
 from instantiations import INSTANTIATIONS, LANES, PAIRS, columns_at_once
 
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.csr import canonical
 from gpuilu.errors import SolveStalledError
+from gpuilu.factor.given import GivenTriangle
 from gpuilu.trsv import row
 from gpuilu.trsv.serial import Serial
 
@@ -132,3 +135,23 @@ def test_an_abandoned_solve_drains_with_nan_and_the_next_one_is_right():
         assert np.isnan(x[-2:]).all()
         np.testing.assert_allclose(x[:-2], expected[:-2], rtol=1e-14)
     check(T, b)
+
+
+@pytest.mark.parametrize(("factors", "vector"), PAIRS)
+@pytest.mark.parametrize("lower", [True, False])
+def test_rows_that_are_cut_are_solved_through_their_segments(lower, factors, vector):
+    rng = np.random.default_rng(1)
+    P = np.zeros((200, 200))
+    P[[0, 100, 199]] = rng.random((3, 200)) / 200
+    P += np.diag(np.full(200, 3.0)) + np.diag(np.full(199, 0.1), -1) + np.diag(np.full(199, 0.1), 1)
+    A = sp.csr_array(np.tril(P) if lower else np.triu(P)).astype(factors)
+    made = GivenTriangle(canonical(A), lower, unit_diagonal=False).factorize(A)
+    b = values(200, vector, rng)
+    with Device(seed=2) as used:
+        plan = row.Row(made.triangles[0])
+        x = b.copy()
+        plan.solve(x)
+        plan.check()
+    assert used.launched
+    assert len(plan._row) > 200
+    assert reference.backward_error(A.astype(vector), x, b) <= BOUND
