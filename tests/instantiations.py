@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.trsv.blocked import WIDTHS
 from gpuilu.trsv.row import IN_FLIGHT, LANES, columns_at_once
 
 VALUES = tuple(VALUE_TYPES)
@@ -21,6 +22,16 @@ def _row() -> list[str]:
     ] + [f"reciprocals<{VALUE_TYPES[v]}>" for v in VALUES]
 
 
+def _blocked() -> list[str]:
+    return [
+        f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{columns},{unit}>"
+        for f, v in PAIRS
+        for K in WIDTHS
+        for columns in (1, columns_at_once(v))
+        for unit in ("true", "false")
+    ]
+
+
 def _pattern() -> list[str]:
     by_value = ("gather_rows", "gather_short_rows", "first_not_finite", "differs_from_adjoint")
     return [
@@ -31,6 +42,7 @@ def _pattern() -> list[str]:
 
 
 INSTANTIATIONS = {
+    "blocked": _blocked(),
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),

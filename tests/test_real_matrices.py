@@ -43,8 +43,9 @@ def right_preconditioned_gmres(A, b, M):
     return len(norms), np.linalg.norm(b - A @ x) / np.linalg.norm(b)
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("row", ROWS or [pytest.param(None, marks=MISSING)])
-def test_a_real_matrix_is_factored_or_refused_as_the_manifest_says(row, matrices):
+def test_a_real_matrix_is_factored_or_refused_as_the_manifest_says(row, device, matrices):
     A = scipy.io.mmread(matrices / row["file"])
     C = canonical(A)
     assert (C.n, C.n) == (int(row["rows"]), int(row["cols"]))
@@ -52,7 +53,7 @@ def test_a_real_matrix_is_factored_or_refused_as_the_manifest_says(row, matrices
     assert C.nnz == int(row["nnz_expanded"]) - int(row["duplicates"])
     assert np.sum(C.diagonal < 0) == int(row["missing_diag"])
 
-    found, M = outcome(A)
+    found, M = outcome(A, device=device)
     assert found == row["ilu0_ok"]
     expected = row["iters_ilu0_sin"]
     assert (M is None) == (expected == "-")

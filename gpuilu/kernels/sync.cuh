@@ -56,6 +56,60 @@ __device__ __forceinline__ void store_relaxed_shared(u32* p, u32 v) {
     asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "r"(v)
                  : "memory");
 }
+__device__ __forceinline__ u32 load_acquire_shared(const u32* p) {
+    u32 v;
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
+                 : "=r"(v)
+                 : "l"(__cvta_generic_to_shared(p))
+                 : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_release_shared(u32* p, u32 v) {
+    asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "r"(v)
+                 : "memory");
+}
+// Plain accesses to shared memory by address, for loops in which it may not be computed anew.
+using SharedAddress = u32;
+__device__ __forceinline__ SharedAddress shared_address(const void* p) {
+    return u32(__cvta_generic_to_shared(p));
+}
+template <class T>
+__device__ __forceinline__ T read_shared(SharedAddress at) {
+    constexpr int WORDS = sizeof(T) / 4;
+    u32 w[WORDS];
+    if constexpr (WORDS == 1) {
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[0]) : "r"(at));
+    } else if constexpr (WORDS == 2) {
+        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(at));
+    } else {
+#pragma unroll
+        for (int i = 0; i < WORDS; i += 4)
+            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(w[i]), "=r"(w[i + 1]), "=r"(w[i + 2]), "=r"(w[i + 3])
+                         : "r"(at + 4 * i));
+    }
+    T value;
+    memcpy(&value, w, sizeof(T));
+    return value;
+}
+template <class T>
+__device__ __forceinline__ void write_shared(SharedAddress at, const T& value) {
+    constexpr int WORDS = sizeof(T) / 4;
+    static_assert(WORDS == 1 || WORDS == 2 || WORDS == 4);
+    u32 w[WORDS];
+    memcpy(w, &value, sizeof(T));
+    if constexpr (WORDS == 1)
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(w[0]));
+    else if constexpr (WORDS == 2)
+        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(w[0]), "r"(w[1]));
+    else
+        asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(w[0]), "r"(w[1]),
+                     "r"(w[2]), "r"(w[3]));
+}
+// The same value, in a register: the compiler can neither see where it came from nor compute it anew.
+__device__ __forceinline__ u32 kept(u32 v) {
+    return __shfl_sync(FULL_WARP, v, threadIdx.x & 31);
+}
 __device__ __forceinline__ void store_system(u32* p, u32 v) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
@@ -140,7 +194,7 @@ struct Launch {
     u32* status;
     u64 patience_ns;
 };
-constexpr int TICKET = 0, ABANDONED = 1;
+constexpr int TICKET = 0, ABANDONED = 1, PROGRESS = 2;
 constexpr u32 STALLED = 1;
 
 // The next task in topological order. Whoever holds a ticket is running, so a task waits only for
@@ -149,7 +203,30 @@ __device__ inline u32 take_ticket(Launch launch) {
     return atomicAdd(launch.control + TICKET, 1u) + 1u;
 }
 
-// Ends a wait when the whole launch has made no progress for `patience_ns`: no ticket was taken.
+// For tasks that are long: say that this one gets on.
+__device__ inline void note_progress(Launch launch, int lane) {
+    if (lane == 0) atomicAdd(launch.control + PROGRESS, 1u);
+}
+
+// Whether the launch is to be abandoned, or is already: called now and then by a lane that waits.
+__device__ inline bool no_progress(Launch launch, u64& since, u32& seen) {
+    const u32 progress =
+        load_relaxed(launch.control + TICKET) + load_relaxed(launch.control + PROGRESS);
+    const u64 now = nanoseconds();
+    if (load_relaxed(launch.control + ABANDONED) != MARK32) return true;
+    if (since == 0 || progress != seen) {
+        seen = progress;
+        since = now;
+        return false;
+    }
+    if (now - since <= launch.patience_ns) return false;
+    store_system(launch.status, STALLED);
+    store_relaxed(launch.control + ABANDONED, 0u);
+    return true;
+}
+
+// Ends a wait when the whole launch has made no progress for `patience_ns`: no ticket was taken, and
+// no task in hand said that it gets on.
 struct Patience {
     u64 since = 0;
     u32 seen = 0, polls = 0;
@@ -157,24 +234,11 @@ struct Patience {
 
     // Called by a whole warp after a fruitless poll; the answer is the same in every lane.
     __device__ bool exhausted(Launch launch, int lane) {
-        if (abandoned) return true;
-        if (++polls & 1023u) return false;
-        bool give_up = false;
-        if (lane == 0) {
-            const u32 ticket = load_relaxed(launch.control + TICKET);
-            const u64 now = nanoseconds();
-            if (load_relaxed(launch.control + ABANDONED) != MARK32) {
-                give_up = true;
-            } else if (since == 0 || ticket != seen) {
-                seen = ticket;
-                since = now;
-            } else if (now - since > launch.patience_ns) {
-                store_system(launch.status, STALLED);
-                store_relaxed(launch.control + ABANDONED, 0u);
-                give_up = true;
-            }
+        if (!abandoned && ++polls % 1024 == 0) {
+            bool give_up = false;
+            if (lane == 0) give_up = no_progress(launch, since, seen);
+            abandoned = __any_sync(FULL_WARP, give_up);
         }
-        abandoned = __any_sync(FULL_WARP, give_up);
         return abandoned;
     }
 };

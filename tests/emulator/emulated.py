@@ -21,11 +21,12 @@ from gpuilu.backend import compile as compiler
 from gpuilu.backend import cuda
 from gpuilu.errors import SolveStalledError
 from gpuilu.factor import ilu0
-from gpuilu.trsv import row
+from gpuilu.trsv import blocked, row, strips
 
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
 CHUNK = 64  # rows of a block of levels.cu, instead of 1024
+WINDOW = 96  # positions that a block of blocked.cu remembers, instead of 1024
 BLOCK = 64  # threads of a block of the other waiting kernels
 SHORT_BLOCK = 32  # and of those without waiting
 NEVER = 2**62  # ns
@@ -37,7 +38,10 @@ def sources():
     chunk = f"constexpr int CHUNK = {CHUNK};"
     small, found = re.subn(r"constexpr int CHUNK = \d+;", chunk, texts["levels.cu"])
     assert found == 1, "levels.cu must say `constexpr int CHUNK = ...;` once"
-    return texts | {"levels.cu": small}
+    window = f"constexpr int WINDOW = {WINDOW};"
+    short, found = re.subn(r"constexpr int WINDOW = \d+;", window, texts["blocked.cu"])
+    assert found == 1, "blocked.cu must say `constexpr int WINDOW = ...;` once"
+    return texts | {"levels.cu": small, "blocked.cu": short}
 
 
 def unit(family, kernels=None, texts=None):
@@ -111,6 +115,7 @@ class Device:
     blocks: int = 3
     resident: int = 2
     patience_ns: int = NEVER
+    strip_threads: int = 2 * BLOCK
     reset: tuple = ("control", "data")
     options: dict = field(default_factory=dict)
     launched: list = field(default_factory=list)
@@ -147,6 +152,8 @@ class Device:
             mock.patch.multiple(row, THREADS=BLOCK, WARPS=warps),
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
             mock.patch.multiple(dag, CHUNK=CHUNK),
+            mock.patch.multiple(blocked, THREADS=self.strip_threads),
+            mock.patch.multiple(strips, WINDOW=WINDOW),
         ]
         for patch in self._patches:
             patch.start()

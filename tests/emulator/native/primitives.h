@@ -30,6 +30,28 @@ EMU_INLINE unsigned load_relaxed_shared(const unsigned* p) {
 EMU_INLINE void store_relaxed_shared(unsigned* p, unsigned v) {
     emu_store(p, v, 4, EMU_RELAXED);
 }
+EMU_INLINE unsigned load_acquire_shared(const unsigned* p) {
+    return unsigned(emu_load(p, 4, EMU_ACQUIRE));
+}
+EMU_INLINE void store_release_shared(unsigned* p, unsigned v) {
+    emu_store(p, v, 4, EMU_RELEASE);
+}
+using SharedAddress = char*;
+EMU_INLINE SharedAddress shared_address(const void* p) {
+    return static_cast<char*>(const_cast<void*>(p));
+}
+template <class T>
+EMU_INLINE T read_shared(SharedAddress at) {
+    return *reinterpret_cast<const T*>(at);
+}
+template <class T>
+EMU_INLINE void write_shared(SharedAddress at, const T& value) {
+    *reinterpret_cast<T*>(at) = value;
+}
+template <class T>
+EMU_INLINE T kept(T v) {
+    return v;
+}
 EMU_INLINE void store_system(unsigned* p, unsigned v) {
     emu_store(p, v, 4, EMU_RELAXED);
 }

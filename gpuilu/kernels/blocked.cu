@@ -1,0 +1,463 @@
+// T x = b, rows in strips, one block a strip: inside a block the values go through shared memory.
+#include "sync.cuh"
+
+namespace gpuilu {
+
+using u16 = unsigned short;
+
+constexpr int WINDOW = 1024; // latest values of a strip that its block keeps in shared memory
+constexpr int PAD = 8;       // a strip's steps are a multiple of this
+constexpr int BATCH = 4;     // far entries a lane polls at once
+constexpr int SPREAD = 4;    // steps whose values the scatterer moves at once
+constexpr u32 SCATTERERS = 2;
+constexpr u32 PAUSE_NS = 100; // between polls that nobody waits for
+constexpr int SHARED = 48 * 1024;
+
+// The triangle as `strips_solve` reads it. Strip t is steps step_ptr[t] .. step_ptr[t + 1], a
+// multiple of PAD many; a step is 32 positions, of rows that do not depend on each other; position =
+// 32 step + lane. `row` is the row in x, or -1 for padding and for a segment of a long row: no b
+// and a unit diagonal. A row's latest K dependencies in its own strip are `near`, as slots of the
+// window (WINDOW: none); the others are `far`, as positions. `scale` is 1 / diagonal, or zero where
+// only the division is safe; `diag` is in the order of x.
+template <class F>
+struct Strips {
+    int n_strips;
+    const int *step_ptr, *row, *far_ptr, *far_position;
+    const F* far_data;
+    const u16* near_slot;
+    const F *near_data, *scale, *diag;
+};
+
+// Columns c0 .. c0 + C of row-major (n, nrhs) arrays.
+template <class V>
+struct Columns {
+    const V* b;
+    V *x, *y;
+    int nrhs, c0;
+
+    __device__ bool has(int c) const { return c0 + c < nrhs; }
+    __device__ long long at(long long row_or_position, int c) const {
+        return row_or_position * nrhs + c0 + c;
+    }
+};
+
+// K values side by side, moved by few wide accesses.
+template <class T, int K>
+struct alignas(sizeof(T) * K < 16 ? sizeof(T) * K : 16) Pack {
+    T v[K];
+};
+
+// Two 16-bit slots a word, unpacked only where they are used: sooner would be to wait for them.
+template <int K>
+using Slots = Pack<u32, K / 2>;
+template <int K>
+__device__ u32 slot_of(const Slots<K>& slots, int k) {
+    return slots.v[k / 2] >> 16 * (k % 2) & 0xffffu;
+}
+
+// What the warps of a block share. The ring holds, for the steps to come, what a row needs from
+// elsewhere: r = b - (sum over far entries), its near entries and their slots, all of it divided by
+// the diagonal.
+template <class V, int K, int C>
+struct Hall {
+    static constexpr int STEP = 32 * int(sizeof(V) * (K + C) + sizeof(Slots<K>) + 1);
+    static constexpr int FREE = SHARED - int(sizeof(V)) * (WINDOW + 1) * C - 64;
+    static constexpr u32 RING = FREE >= 32 * STEP ? 32 : FREE >= 16 * STEP ? 16 : 8;
+    static constexpr u32 ADVANCE = 4; // after so many steps the sweeper tells where it is
+    Pack<V, K> value[RING * 32];
+    Slots<K> slots[RING * 32];
+    V r[RING * C * 32];
+    V window[(WINDOW + 1) * C];
+    u32 filled[RING]; // 1 + the step that the ring holds there, and DIVIDE
+    u32 swept;        // steps that are swept
+    u32 ticket;
+};
+constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
+
+// ---- gatherers: what comes from elsewhere -------------------------------------------------------
+template <class F, int K>
+struct Gathered {
+    int row, begin, end;
+    int position[BATCH];
+    F value[BATCH];
+    Slots<K> slots;
+    Pack<F, K> near_value;
+    F scale;
+};
+
+template <class F, int K, bool UNIT>
+__device__ void load_extent(const Strips<F>& T, u32 q, u32 count, u32 first, Gathered<F, K>& g) {
+    g.row = -1;
+    g.begin = g.end = 0;
+    if (q >= count) return;
+    const u32 position = first + 32 * q;
+    g.row = T.row[position];
+    g.begin = T.far_ptr[position];
+    g.end = T.far_ptr[position + 1];
+    g.slots = reinterpret_cast<const Slots<K>*>(T.near_slot)[position];
+    g.near_value = reinterpret_cast<const Pack<F, K>*>(T.near_data)[position];
+    if (!UNIT) g.scale = T.scale[position];
+}
+
+template <class F, int K>
+__device__ void load_batch(const Strips<F>& T, int first, Gathered<F, K>& g) {
+#pragma unroll
+    for (int e = 0; e < BATCH; ++e) {
+        const int p = first + e;
+        g.position[e] = p < g.end ? T.far_position[p] : -1;
+        if (p < g.end) g.value[e] = T.far_data[p];
+    }
+}
+
+template <class V, int C>
+__device__ void load_right(const Columns<V>& on, int row, V (&b)[C]) {
+#pragma unroll
+    for (int c = 0; c < C; ++c) b[c] = row >= 0 && on.has(c) ? on.b[on.at(row, c)] : V(0);
+}
+
+template <class F, class V, int K, int C>
+__device__ void subtract_far(const Strips<F>& T, Gathered<F, K>& g, const Columns<V>& on, V (&s)[C],
+                             Launch launch, Patience& patience, int lane) {
+    int first = g.begin;
+    while (__any_sync(FULL_WARP, first < g.end)) {
+        const V* slot[BATCH * C];
+        V value[BATCH * C];
+        u32 wanted = 0;
+#pragma unroll
+        for (int e = 0; e < BATCH; ++e)
+#pragma unroll
+            for (int c = 0; c < C; ++c) {
+                slot[e * C + c] = on.y + on.at(g.position[e], c);
+                if (g.position[e] >= 0 && on.has(c)) wanted |= 1u << (e * C + c);
+            }
+        await(slot, wanted, value, launch, patience, lane);
+#pragma unroll
+        for (int e = 0; e < BATCH; ++e)
+#pragma unroll
+            for (int c = 0; c < C; ++c)
+                if (wanted >> (e * C + c) & 1u)
+                    s[c] = minus_product(s[c], V(g.value[e]), value[e * C + c]);
+        first += BATCH;
+        if (!__any_sync(FULL_WARP, first < g.end)) break;
+        load_batch(T, first, g);
+    }
+}
+
+// 1 / diagonal in the precision of x, or zero where only the division is safe.
+template <class F, class V, int K, bool UNIT>
+__device__ V reciprocal(const Strips<F>& T, const Gathered<F, K>& g) {
+    if (UNIT || g.row < 0) return V(1);
+    if (sizeof(F) == sizeof(V) || is_zero(g.scale)) return V(g.scale);
+    return over(V(1), V(T.diag[g.row]));
+}
+
+// Put step q into the ring.
+template <class F, class V, int K, int C, bool UNIT>
+__device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K>& g, V (&s)[C],
+                     Hall<V, K, C>& hall, int lane) {
+    const u32 at = q % Hall<V, K, C>::RING;
+    V inverse = reciprocal<F, V, K, UNIT>(T, g);
+    const bool divide = !UNIT && __any_sync(FULL_WARP, is_zero(inverse));
+    if (divide) inverse = V(1);
+    Pack<V, K> value;
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+        value.v[k] = UNIT ? V(g.near_value.v[k]) : times(V(g.near_value.v[k]), inverse);
+    hall.value[at * 32 + lane] = value;
+    hall.slots[at * 32 + lane] = g.slots;
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+        if (!UNIT) s[c] = times(s[c], inverse);
+        hall.r[(at * C + c) * 32 + lane] = s[c];
+    }
+    __syncwarp();
+    if (lane == 0) store_release_shared(hall.filled + at, (q + 1) | (divide ? DIVIDE : 0u));
+}
+
+// Steps g, g + gatherers, ... of a strip; the lane's row of step 0 is at position `first`.
+template <class F, class V, int K, int C, bool UNIT>
+__device__ void gather(const Strips<F>& T, u32 count, u32 first, u32 g, u32 gatherers,
+                       const Columns<V>& on, Hall<V, K, C>& hall, Launch launch, Patience& patience,
+                       int lane) {
+    Gathered<F, K> current, next;
+    V s[C], b[C];
+    load_extent<F, K, UNIT>(T, g, count, first, current);
+    load_extent<F, K, UNIT>(T, g + gatherers, count, first, next);
+    load_batch(T, current.begin, current);
+    load_right(on, current.row, s);
+    for (u32 q = g; q < count; q += gatherers) {
+        Gathered<F, K> after;
+        load_batch(T, next.begin, next);
+        load_right(on, next.row, b);
+        load_extent<F, K, UNIT>(T, q + 2 * gatherers, count, first, after);
+        subtract_far(T, current, on, s, launch, patience, lane);
+        while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q))
+            if (patience.exhausted(launch, lane))
+                return;
+            else
+                __nanosleep(PAUSE_NS);
+        fill<F, V, K, C, UNIT>(T, q, current, s, hall, lane);
+        current = next;
+        next = after;
+#pragma unroll
+        for (int c = 0; c < C; ++c) s[c] = b[c];
+    }
+}
+
+// ---- the sweeper: x = r - sum over near entries -------------------------------------------------
+// Where things are in shared memory, for this lane.
+template <class V, int K, int C>
+struct Places {
+    SharedAddress value, slots, r, window;
+
+    __device__ Places(const Hall<V, K, C>& hall, int lane)
+        : value(kept(shared_address(hall.value + lane))),
+          slots(kept(shared_address(hall.slots + lane))), r(kept(shared_address(hall.r + lane))),
+          window(kept(shared_address(hall.window))) {}
+};
+
+template <class V, int K, int C>
+struct Work {
+    Pack<V, K> value;
+    Slots<K> slots;
+    V r[C];
+};
+
+template <class V, int K, int C>
+__device__ void take(const Places<V, K, C>& hall, u32 ring, Work<V, K, C>& work) {
+    const u32 at = 32 * ring;
+    work.slots = read_shared<Slots<K>>(hall.slots + at * u32(sizeof(Slots<K>)));
+    work.value = read_shared<Pack<V, K>>(hall.value + at * u32(sizeof(Pack<V, K>)));
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+        work.r[c] = read_shared<V>(hall.r + (at * C + c * 32) * u32(sizeof(V)));
+}
+
+// How many steps from q on the ring holds; `divide` tells which of them are to be divided.
+template <class V, int K, int C>
+__device__ u32 filled_from(const Hall<V, K, C>& hall, u32 q, int lane, u32& divide) {
+    constexpr u32 RING = Hall<V, K, C>::RING;
+    const u32 found = load_acquire_shared(hall.filled + (q + lane) % RING);
+    const bool holds = lane < RING && (found & ~DIVIDE) == q + lane + 1;
+    divide = __ballot_sync(FULL_WARP, holds && (found & DIVIDE));
+    const u32 missing = ~__ballot_sync(FULL_WARP, holds);
+    __syncwarp(); // what one lane acquired all lanes may read
+    return missing ? __ffs(missing) - 1 : 32;
+}
+
+// What an abandoned launch leaves: NaN for all rows from step q on.
+template <class V, int K, int C>
+__device__ void drain(u32 q, u32 count, u32 position, const Columns<V>& on, Hall<V, K, C>& hall,
+                      int lane) {
+    for (; q < count; ++q, position += 32)
+        for (int c = 0; c < C; ++c)
+            if (on.has(c)) publish(on.y + on.at(position, c), not_a_number<V>());
+    __syncwarp();
+    if (lane == 0) store_release_shared(&hall.swept, count);
+}
+
+// s / diagonal for the rows of a step that the gatherers could not scale.
+template <class F, class V, int C>
+__device__ void divide_step(const Strips<F>& T, u32 position, V (&s)[C]) {
+    const int row = T.row[position];
+    if (row < 0) return;
+    for (int c = 0; c < C; ++c) s[c] = over(s[c], V(T.diag[row]));
+}
+
+// Where the sweeper of a strip is: step q, whose rows are at `position` and whose values go to y.
+template <class V>
+struct Place {
+    u32 q, position, filled, divide;
+    V* y;
+};
+
+// One step of rows, its `work` taken from the ring.
+template <bool DIVIDES, class F, class V, int K, int C>
+__device__ void sweep_step(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
+                           const Place<V>& at, const V (&x)[K][C], const Work<V, K, C>& work) {
+    constexpr u32 SIZE = sizeof(V) * C;
+    V s[C];
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+        s[c] = work.r[c];
+#pragma unroll
+        for (int k = K - 1; k >= 0; --k) s[c] = minus_product(s[c], work.value.v[k], x[k][c]);
+    }
+    if (DIVIDES && (at.divide & 1u)) divide_step(T, at.position, s);
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+        write_shared(places.window + at.position % WINDOW * SIZE + c * u32(sizeof(V)), s[c]);
+    __syncwarp();
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+        if (C == 1 || on.has(c)) publish(at.y + c, s[c]);
+}
+
+template <class V, int K, int C>
+__device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots, V (&x)[K][C]) {
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+#pragma unroll
+        for (int c = 0; c < C; ++c)
+            x[k][c] = read_shared<V>(places.window + slot_of<K>(slots, k) * u32(sizeof(V) * C) +
+                                     c * u32(sizeof(V)));
+}
+
+// STEPS steps that the ring holds without wrapping around, with rows to divide or without; work[0] is that of the first of them, and
+// then that of the one behind them if the ring holds it.
+template <int STEPS, bool DIVIDES, class F, class V, int K, int C>
+__device__ void sweep_steps(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
+                            u32 stride, Place<V>& at, Work<V, K, C> (&work)[2]) {
+    constexpr u32 RING = Hall<V, K, C>::RING;
+    const u32 ring = at.q % RING;
+    V x[K][C];
+#pragma unroll
+    for (int a = 0; a < STEPS; ++a) {
+        read_window(places, work[a % 2].slots, x);
+        if (a + 1 < STEPS)
+            take(places, ring + a + 1, work[1 - a % 2]);
+        else
+            take(places, at.filled > STEPS ? (ring + STEPS) % RING : ring, work[1 - a % 2]);
+        sweep_step<DIVIDES>(T, on, places, at, x, work[a % 2]);
+        at.position += 32;
+        at.divide >>= 1;
+        at.y += stride;
+    }
+    if (STEPS % 2) work[0] = work[1];
+    at.q += STEPS;
+    at.filled -= STEPS;
+}
+
+// The `count` steps of a strip, a multiple of PAD.
+template <class F, class V, int K, int C, bool UNIT>
+__device__ void sweep(const Strips<F>& T, u32 count, u32 first, const Columns<V>& on,
+                      Hall<V, K, C>& hall, Launch launch, Patience& patience, int lane) {
+    constexpr u32 RING = Hall<V, K, C>::RING, ADVANCE = Hall<V, K, C>::ADVANCE;
+    const Places<V, K, C> places(hall, lane);
+    const u32 stride = kept(32 * on.nrhs);
+    Place<V> at{0, first, 0, 0, on.y + on.at(first, 0)};
+    Work<V, K, C> work[2];
+    while (at.q < count) {
+        if (at.filled == 0) {
+            while ((at.filled = filled_from(hall, at.q, lane, at.divide)) == 0)
+                if (patience.exhausted(launch, lane))
+                    return drain(at.q, count, at.position, on, hall, lane);
+            take(places, at.q % RING, work[0]);
+        }
+        if (at.filled >= ADVANCE && at.q % ADVANCE == 0 && at.divide % (1u << ADVANCE) == 0)
+            sweep_steps<ADVANCE, false>(T, on, places, stride, at, work);
+        else
+            sweep_steps<1, !UNIT>(T, on, places, stride, at, work);
+        if (at.q % ADVANCE != 0) continue;
+        if (lane == 0) store_release_shared(&hall.swept, at.q);
+        if (at.q % 256 == 0) note_progress(launch, lane);
+    }
+}
+
+// ---- the scatterer: from the order of positions to the order of x -------------------------------
+template <class F>
+__device__ void load_rows(const Strips<F>& T, u32 q, u32 count, u32 first, int (&row)[SPREAD]) {
+#pragma unroll
+    for (int k = 0; k < SPREAD; ++k) row[k] = q + k < count ? T.row[first + 32 * (q + k)] : -1;
+}
+
+template <class F, class V, int K, int C>
+__device__ void scatter(const Strips<F>& T, u32 count, u32 first, u32 begin, u32 stride,
+                        const Columns<V>& on, Hall<V, K, C>& hall, Launch launch,
+                        Patience& patience, int lane) {
+    int row[SPREAD], next[SPREAD];
+    load_rows(T, begin, count, first, row);
+    for (u32 q = begin; q < count; q += stride) {
+        load_rows(T, q + stride, count, first, next);
+        while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) < q + SPREAD))
+            if (patience.exhausted(launch, lane))
+                break;
+            else
+                __nanosleep(PAUSE_NS);
+#pragma unroll
+        for (int c = 0; c < C; ++c) {
+            const V* slot[SPREAD];
+            V value[SPREAD];
+            u32 wanted = 0;
+#pragma unroll
+            for (int k = 0; k < SPREAD; ++k) {
+                slot[k] = on.y + on.at(first + 32 * (q + k), c);
+                if (row[k] >= 0 && on.has(c)) wanted |= 1u << k;
+            }
+            await(slot, wanted, value, launch, patience, lane);
+#pragma unroll
+            for (int k = 0; k < SPREAD; ++k)
+                if (wanted >> k & 1u) on.x[on.at(row[k], c)] = value[k];
+        }
+#pragma unroll
+        for (int k = 0; k < SPREAD; ++k) row[k] = next[k];
+    }
+}
+
+// What a warp does, as which of how many. The sweeper has a quarter of the multiprocessor for itself
+// where there are warps enough: nobody else issues there.
+enum Task { SWEEP, SCATTER, GATHER, REST };
+struct Role {
+    Task task;
+    u32 number, of;
+};
+__device__ inline Role role_of(u32 warp, u32 warps) {
+    if (warp == 0) return {SWEEP, 0, 1};
+    if (warps < 8)
+        return {warp == 1 ? SCATTER : GATHER, warp == 1 ? 0 : warp - 2, warp == 1 ? 1 : warps - 2};
+    if (warp % 4 == 0) return {REST, 0, 1};
+    const u32 rank = warp - 1 - warp / 4, others = warps - 1 - (warps - 1) / 4;
+    if (rank < SCATTERERS) return {SCATTER, rank, SCATTERERS};
+    return {GATHER, rank - SCATTERERS, others - SCATTERERS};
+}
+
+// Solve T x = b, row-major (n, nrhs); b may be x. y, by position and marked "not ready", carries the
+// values between strips. One block a strip and C right-hand sides; warp 0 sweeps, warp 1
+// scatters, the others gather: three warps at least, any grid.
+//
+// Ordering: between blocks a value is its own ready mark, one word stored once and read by relaxed
+// polls. Inside a block the gatherer of a step releases `filled`, which a lane of the sweeper
+// acquires, and all after __syncwarp, before they read the ring; the sweeper releases `swept`
+// after it has read the ring (so that the slot may be filled again) and published y; scatterer and
+// gatherers acquire it. The window is the sweeper's alone, ordered by __syncwarp; a near value lies
+// at most WINDOW - 32 positions back, so the slot is not yet used again. x_i is written by the
+// scatterer after it acquired `swept`, hence after b_i was read for the gatherer's release: b may be
+// x.
+// Progress: strips are taken by ticket in topological order, so far values come from strips whose
+// blocks are running, or from earlier steps of the own strip. The gatherers fill the steps in order,
+// each its own in turn: the smallest unfilled step waits only for swept steps and for other strips,
+// and its slot in the ring is free; the smallest unswept step waits for its filling alone.
+// Source: own; monotone cuts, and the value as its own mark after Dufrechou and Ezzatti 2018.
+template <class F, class V, int K, int C, bool UNIT>
+__global__ void __launch_bounds__(512, 1)
+    strips_solve(Strips<F> T, const V* b, V* x, V* y, int nrhs, Launch launch) {
+    __shared__ Hall<V, K, C> hall;
+    const int lane = kept(threadIdx.x & 31), warp = threadIdx.x / 32;
+    const Role role = role_of(warp, blockDim.x / 32);
+    const int groups = (nrhs + C - 1) / C;
+    Patience patience;
+    if (threadIdx.x < C) hall.window[WINDOW * C + threadIdx.x] = V(0);
+    while (true) {
+        __syncthreads(); // the strip before is finished with the ring
+        if (threadIdx.x == 0) hall.ticket = take_ticket(launch);
+        __syncthreads();
+        const u32 strip = hall.ticket / u32(groups);
+        if (strip >= u32(T.n_strips)) return;
+        const Columns<V> on{b, x, y, nrhs, int(hall.ticket % u32(groups)) * C};
+        const u32 begin = T.step_ptr[strip], count = T.step_ptr[strip + 1] - begin;
+        const u32 first = 32 * begin + lane;
+        if (threadIdx.x < Hall<V, K, C>::RING) hall.filled[threadIdx.x] = 0;
+        if (threadIdx.x == 0) hall.swept = 0;
+        __syncthreads();
+        if (role.task == SWEEP)
+            sweep<F, V, K, C, UNIT>(T, count, first, on, hall, launch, patience, lane);
+        else if (role.task == SCATTER)
+            scatter<F, V, K, C>(T, count, first, SPREAD * role.number, SPREAD * role.of, on, hall,
+                                launch, patience, lane);
+        else if (role.task == GATHER)
+            gather<F, V, K, C, UNIT>(T, count, first, role.number, role.of, on, hall, launch,
+                                     patience, lane);
+    }
+}
+
+} // namespace gpuilu

@@ -1,0 +1,127 @@
+"""x_i = (b_i - sum_j t_ij x_j) / t_ii, rows in strips: values cross multiprocessors rarely.
+
+A block solves a range of consecutive rows in the order of their levels. What its rows need from each
+other goes through shared memory, what they need from other strips is fetched ahead by other warps
+(kernels/blocked.cu).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from gpuilu.backend import cuda, namespace
+from gpuilu.dag import levels
+from gpuilu.triangle import Triangle
+from gpuilu.trsv.base import Plan
+from gpuilu.trsv.long_rows import cut_long_rows
+from gpuilu.trsv.row import LONG, SEGMENT, columns_at_once
+from gpuilu.trsv.strips import in_steps, split_entries
+
+__all__ = ["Blocked"]
+
+THREADS = 512
+WIDTHS = (2, 4, 8)  # near entries of a row
+N_STRIPS = 64
+
+
+class Blocked(Plan):
+    """Strips of consecutive rows, one thread block each."""
+
+    name = "blocked"
+    device = "cuda"
+    source = "own"
+
+    def __init__(self, T: Triangle) -> None:
+        super().__init__(T)
+        self._pack(T)
+        self._launcher = cuda.Launcher()
+        self._workspaces = cuda.Workspaces(self._launcher)
+        self._configurations: dict[Any, tuple[Any, int]] = {}
+        self._enqueueing = threading.Lock()
+        self._strips = cuda.struct(
+            self.n_strips,
+            *(self._step_ptr, self._row, self._far_ptr, self._far_position, self._far_data),
+            *(self._near_slot, self._near_data, self._scale, T.diag),
+        )
+        self.refresh()
+
+    def _pack(self, T: Triangle) -> None:
+        xp = namespace(T.indptr)
+        mean = len(T.indices) / max(T.n, 1)
+        cut = cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
+        P = cut.pattern
+        found = levels(P)
+        self.n_strips = max(1, min(N_STRIPS, P.n // 32))
+        steps = in_steps(P, found, self.n_strips)
+        split = split_entries(P, found, steps, WIDTHS)
+        self._step_ptr = steps.step_ptr
+        self.n_positions = steps.n_positions
+        self._row = xp.full(self.n_positions, -1, np.int32)
+        self._row[steps.position] = cut.row
+        self._near_slot, self._near_source = split.near_slot, split.near_source
+        self._far_ptr, self._far_position = split.far_ptr, split.far_position
+        self._far_source = split.far_source
+        if P.n != T.n:  # what is -1 in `source` of a cut is a value of -1, not a missing entry
+            none = np.int32(-2)
+            self._near_source = xp.where(
+                split.near_source < 0, none, cut.source[split.near_source]
+            )
+            self._far_source = cut.source[split.far_source]
+        else:
+            self._near_source[self._near_source < 0] = -2
+        self._near_data = xp.empty(split.near_slot.shape, T.dtype)
+        self._far_data = xp.empty(len(self._far_position), T.dtype)
+        self._scale: Any = None if T.diag is None else xp.empty(self.n_positions, T.dtype)
+
+    def refresh(self) -> None:
+        T = self.T
+        for source, data in (
+            (self._near_source, self._near_data),
+            (self._far_source, self._far_data),
+        ):
+            _take(T.data, source, data)
+        if T.diag is not None:
+            value, n = cuda.value_type(T.dtype), len(self._row)
+            cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
+
+    def solve(self, x: Any, b: Any = None) -> None:
+        self.check()
+        b = x if b is None else b
+        nrhs = 1 if x.ndim == 1 else x.shape[1]
+        function, blocks = self._configuration(x.dtype, nrhs)
+        with self._enqueueing:
+            nbytes = self.n_positions * nrhs * x.itemsize
+            scratch = self._workspaces.get(nbytes)
+            scratch.fill_marks(nbytes)
+            arguments = (self._strips, b, x, scratch.data, np.int32(nrhs), scratch.launch)
+            function((blocks,), (THREADS,), arguments)
+
+    def check(self) -> None:
+        self._launcher.raise_if_stalled()
+
+    def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
+        """(kernel, blocks) for right-hand sides of that dtype and number."""
+        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
+        key = (dtype.char, columns)
+        if key not in self._configurations:
+            factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+            K = self._near_slot.shape[1]
+            unit = str(self.T.unit_diagonal).lower()
+            parameters = f"{factor},{vector},{K},{columns},{unit}"
+            function = cuda.kernel("blocked", f"strips_solve<{parameters}>")
+            self._configurations[key] = function, cuda.full_grid(function, THREADS)
+        function, full = self._configurations[key]
+        return function, max(1, min(full, self.n_strips * -(-nrhs // columns)))
+
+
+def _take(values: Any, source: Any, result: Any) -> None:
+    """result = values[source], -1 where source is -1, 0 where it is -2."""
+    xp = namespace(values)
+    if not len(values):
+        result[...] = xp.where(source == -1, -1, 0)
+        return
+    taken = values[xp.maximum(source, 0)]
+    result[...] = xp.where(source >= 0, taken, xp.where(source == -1, -1, 0))

@@ -1,0 +1,87 @@
+"""The strips on the emulator."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+import reference
+from emulated import Device, needs_compiler
+from emulator_systems import PATTERNS, dense_triangle, odd_values, triangle, values
+from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
+
+from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.trsv import blocked
+from gpuilu.trsv.serial import Serial
+
+pytestmark = needs_compiler
+
+NAMES = sorted(PATTERNS)
+BOUND = 4
+
+
+def solve(T, b, n_strips=3, widths=blocked.WIDTHS, **device):
+    with (
+        Device(**device) as used,
+        mock.patch.multiple(blocked, N_STRIPS=n_strips, WIDTHS=widths),
+    ):
+        plan = blocked.Blocked(T)
+        x = b.copy()
+        plan.solve(x)
+        plan.check()
+    return x, used.launched
+
+
+def check(T, b, **how):
+    x, launched = solve(T, b, **how)
+    assert reference.backward_error(dense_triangle(T), x, b) <= BOUND
+    return launched
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_solves_are_right_under_200_seeds(part):
+    for seed in range(50 * part, 50 * part + 50):
+        T = triangle(NAMES[seed % len(NAMES)], lower=seed % 16 < 8, seed=seed)
+        b = values(T.n, "d", np.random.default_rng(seed))
+        check(
+            T,
+            b,
+            seed=seed,
+            resident=1 + seed % 3,
+            n_strips=1 + seed % 4,
+            widths=(2,),
+            strip_threads=(96, 128, 256)[seed % 3],
+        )
+
+
+@pytest.mark.parametrize("unit", [True, False])
+@pytest.mark.parametrize(("factors", "vector"), PAIRS)
+def test_every_instantiation_solves(factors, vector, unit):
+    launched = set()
+    for k, width in enumerate(blocked.WIDTHS):
+        for columns in (1, columns_at_once(vector)):
+            for seed in range(2):
+                T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
+                shape = (T.n,) if columns == 1 else (T.n, columns + 1)
+                b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
+                launched.update(check(T, b, seed=seed, widths=(width,)))
+    begin = f"strips_solve<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
+    end = f",{str(unit).lower()}>"
+    expected = {k for k in INSTANTIATIONS["blocked"] if k.startswith(begin) and k.endswith(end)}
+    assert {k for k in launched if k.startswith("strips_solve")} == expected
+
+
+@pytest.mark.parametrize(("factors", "vector"), PAIRS)
+@pytest.mark.parametrize("name", ["grid", "chain", "diagonal"])
+def test_nan_inf_and_the_mark_propagate_as_in_a_serial_solve(name, factors, vector):
+    T = triangle(name, dtype=factors)
+    b = odd_values(T.n, vector)
+    expected = b.copy()
+    with np.errstate(all="ignore"):
+        Serial(T.astype(b.dtype)).solve(expected)
+    for seed in range(3):
+        x, _ = solve(T, b, seed=seed)
+        assert np.array_equal(np.isfinite(x), np.isfinite(expected))
+        if np.dtype(vector).kind == "f":
+            assert np.array_equal(np.isnan(x), np.isnan(expected))
