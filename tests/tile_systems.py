@@ -38,8 +38,8 @@ def pattern_of(name):
 def tiled_triangle(lower=True, unit=False, dtype="d", names=FORMATS):
     """One tile row with tiles of the formats named, on tile rows without entries.
 
-    Two levels, whose sizes are multiples of 16: level order is the order given. The upper triangle is
-    the lower one turned by 180 degrees; its tiles keep their formats.
+    Two levels, whose sizes are multiples of 16: level order is the order given. The upper triangle
+    is the lower one turned by 180 degrees; its tiles keep their formats.
     """
     n = TILE * (len(names) + 1)
     P = np.zeros((n, n))

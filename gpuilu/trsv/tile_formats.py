@@ -1,16 +1,17 @@
 """Which format a 16x16 tile is stored in, how much it takes, and where in it each entry goes.
 
-Seven formats hold the off-diagonal tiles, two the diagonal ones: CSR, or nothing beside the diagonal
-itself (DIA). An entry's place in its tile takes a byte: 4 bits of row, 4 of column. A padded place
-has the byte of another row. Only CSR has row pointers, 16 bytes, and Dns has masks, 16 bits a row.
+Seven formats hold the off-diagonal tiles, two the diagonal ones: CSR, or nothing beside the
+diagonal itself (DIA). An entry's place in its tile takes a byte: 4 bits of row, 4 of column. A
+padded place has the byte of another row. Only CSR has row pointers, 16 bytes; Dns has masks, 16
+bits a row.
 
 Selection of an off-diagonal tile's format, in this order: Dns from 3/4 of the 256 places on; COO up
-to 12 entries; DnsRow if every row is full or empty; DnsCol if every column is; ELL if the row lengths
-vary little (standard deviation at most 0.2 of the mean); HYB if they vary much (at least the mean)
-and at most 4 entries lie beyond the width with the fewest places; else CSR.
+to 12 entries; DnsRow if every row is full or empty; DnsCol if every column is; ELL if the row
+lengths vary little (standard deviation at most 0.2 of the mean); HYB if they vary much (at least
+the mean) and at most 4 entries lie beyond the width with the fewest places; else CSR.
 Source: Lu and Liu, TileSpTRSV, 2023, section 3.3, which takes this selection over from Niu et al.,
-TileSpMV, IPDPS 2021; the thresholds are those of the latter's published code. Here the rows that the
-last tile row lacks count as empty.
+TileSpMV, IPDPS 2021; the thresholds are those of the latter's published code. Here the rows that
+the last tile row lacks count as empty.
 """
 
 from __future__ import annotations

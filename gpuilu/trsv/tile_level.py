@@ -1,13 +1,15 @@
 """x_I = D_I^-1 (b_I - sum_{J != I} T_IJ x_J), 16 rows I at a time, level of tile rows by level.
 
-A warp takes a row of 16x16 tiles (kernels/tile_level.cu) and solves with its diagonal tile too. Where
-a level holds many tile rows, 1/8 of the card's cores on average, a second launch does the latter,
-with one thread for each diagonal tile; both give the same bits. Otherwise runs of narrow levels are
-one launch of one block, with a barrier between levels: a launch costs more than a narrow level.
+A warp takes a row of 16x16 tiles (kernels/tile_level.cu) and solves with its diagonal tile too.
+Where a level holds many tile rows, 1/8 of the card's cores on average, a second launch does the
+latter, with one thread for each diagonal tile; both give the same bits. Otherwise runs of narrow
+levels are one launch of one block, with a barrier between levels: a launch costs more than a narrow
+level.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,8 +46,8 @@ class _Launch:
 class TileLevel(Plan):
     """Level-scheduled rows of 16x16 tiles, a warp each.
 
-    Memory: the triangle once more, in tiles, and a vector of scratch for each stream. A solve takes a
-    launch for each level of more than eight tile rows, and one for each run of other levels.
+    Memory: the triangle once more, in tiles, and a vector of scratch for each stream. A solve takes
+    a launch for each level of more than eight tile rows, and one for each run of other levels.
     """
 
     name = "tile_level"
@@ -83,9 +85,9 @@ class TileLevel(Plan):
                 function((part.blocks,), (THREADS,), arguments)
                 if self.by_threads:
                     threads = int(part.end - part.begin) * nrhs
-                    arguments = (threads, *matrix, part.begin, x, y, nrhs)
                     kernel = f"solve_diagonals<{factor},{vector}>"
-                    cuda.for_each("tile_level", kernel, threads, *arguments)
+                    rest = (threads, *matrix, part.begin, x, y, nrhs)
+                    cuda.for_each("tile_level", kernel, threads, *rest)
 
 
 def _cores() -> int:
@@ -99,7 +101,7 @@ def _launches(level_ptr: np.ndarray, narrow: int) -> Iterator[_Launch]:
     cut = np.ones(len(level_ptr), bool)
     cut[1:-1] = wide[1:] | wide[:-1]
     bounds = np.flatnonzero(cut).astype(np.int32)
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in itertools.pairwise(bounds):
         begin, end = level_ptr[first], level_ptr[last]
         blocks = -(-int(end - begin) // WARPS) if wide[first] else 1
         yield _Launch(first, last, begin, end, blocks)

@@ -1,7 +1,7 @@
 """x_I = D_I^-1 (b_I - sum_{J != I} T_IJ x_J), 16 rows I at a time, with no barrier between them.
 
-A warp takes a row of 16x16 tiles and waits only for the values that its tiles read; the value itself
-is the ready mark (kernels/tile_syncfree.cu). Sums come in one order: no atomics, the same bits.
+A warp takes a row of 16x16 tiles and waits only for the tiles that it reads; the value itself is
+the ready mark (kernels/tile_syncfree.cu). Sums come in one order: no atomics, the same bits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """T = sum of 16x16 tiles, rows and columns in level order: the storage of the tiled solves.
 
 In level order T is lower triangular, and the rows of a level share few tile rows. Where padding
-costs little, every level begins a tile row of its own: then no two rows of a tile row depend on each
-other. The formats of the tiles: tile_formats.py. Long rows are cut into segments (long_rows.py).
+costs little, every level begins a tile row of its own: then no two rows of a tile row depend on
+each other. The formats of the tiles: tile_formats.py. Long rows are cut into segments
+(long_rows.py).
 Memory: for each tile 5 bytes, for each place a value and a byte, for each row its number and the
 reciprocal of its diagonal. Set-up: levels, and one sort of the entries.
 Source: Lu and Liu, TileSpTRSV, 2023, sections 3.2 and 3.5.

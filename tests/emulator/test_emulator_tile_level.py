@@ -25,7 +25,7 @@ MANY, FEW = 10**9, 0  # cores: the warp-level solve, the thread-level solve
 
 
 def solve(T, b, cores=MANY, narrow=2, **device):
-    """x and what was launched; levels of more than `narrow` tile rows have launches of their own."""
+    """x and what was launched: levels of more than `narrow` tile rows one by one."""
     threads = 32 * narrow
     with (
         mock.patch.multiple(tile_level, _cores=lambda: cores, THREADS=threads, WARPS=narrow),
@@ -115,7 +115,7 @@ def test_nan_inf_and_the_mark_propagate_as_in_a_serial_solve(name, factors, vect
 @pytest.mark.parametrize("cores", [MANY, FEW])
 def test_two_solves_out_of_place_and_a_refresh_of_one_plan_are_right(cores):
     T = triangle("grid")
-    with mock.patch.object(tile_level, "_cores", lambda: cores), Device(seed=5):
+    with mock.patch.object(tile_level, "_cores", return_value=cores), Device(seed=5):
         plan = tile_level.TileLevel(T)
         for k in range(3):
             b = values(T.n, "d", np.random.default_rng(k))
