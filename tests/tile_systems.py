@@ -49,4 +49,4 @@ def tiled_triangle(lower=True, unit=False, dtype="d", names=FORMATS):
 
 def formats_of(T):
     """The formats of the tiles of T."""
-    return {FORMATS[word >> 28] for word in lay_out(T)[0].tile.tolist()}
+    return {FORMATS[word >> 29] for word in lay_out(T)[0].tile.tolist()}

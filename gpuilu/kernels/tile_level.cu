@@ -76,7 +76,7 @@ __global__ void solve_diagonals(int n_threads, Tiles<F> T, const int* order, int
         const int position = tile_row * TILE + r, row = T.row[position];
         const TileRow found = find_row(T, diagonal, r);
         V s = mine[(long long)r * nrhs];
-        for (int e = 0; e < found.end; ++e) {
+        for (int e = 0; found.present >> e & 1u; ++e) {
             const Entry t = entry(T, diagonal, found, r, e);
             s = minus_product(s, V(T.data[t.value]), mine[(long long)t.column * nrhs]);
         }

@@ -14,16 +14,16 @@ namespace gpuilu {
 
 using u8 = unsigned char;
 constexpr int TILE = 16;
-constexpr int FORMAT_SHIFT = 28; // of a tile's word; the tile's column stands below
+constexpr int FORMAT_SHIFT = 29, EXTENT_SHIFT = 21; // of a tile's word; its column stands below
 enum Format { CSR, COO, ELL, HYB, DNS, DNS_ROW, DNS_COL, NO_TILE }; // as numbered in tiles.py
-constexpr int AHEAD = 4;                                            // entries a lane has in flight
+constexpr int AHEAD = 8, DIAGONAL_AHEAD = 4; // entries of a lane in registers before it waits
 
 // A strict triangle in tiles. Rows and columns are positions in an order in which every row comes
 // after those it depends on; `row` is the row in x of a position, or negative for one that is not
 // in x and has b = 0 and a unit diagonal. Tiles of tile row I: tile_ptr[I] .. tile_ptr[I + 1], the
 // diagonal tile first, in CSR, and missing if it has no entry (the format DIA). Their values and
-// index bytes follow each other from first_value[I] and first_byte[I] on. `extent` + 1 is the
-// number of entries (CSR, COO), the width (ELL, HYB; HYB: 16 (width - 1) + entries beyond it), or
+// index bytes follow each other from first_value[I] and first_byte[I] on. `extent` is null if it fits
+// into the tile's word. `extent` + 1 is the number of entries (CSR, COO), the width (ELL, HYB; HYB: 16 (width - 1) + entries beyond it), or
 // the number of dense rows or columns. `scale` is 1 / diagonal by position, or zero where only the
 // division is safe, or null for a unit diagonal; `diag` is in the order of x.
 template <class F>
@@ -71,9 +71,11 @@ __device__ Tile take_tile(const Tiles<F>& T, Cursor& at) {
     Tile tile;
     if (at.next == at.end) return tile;
     const u32 word = T.tile[at.next];
+    const bool packed = T.extent == nullptr;
     tile.format = word >> FORMAT_SHIFT;
-    tile.column = word & ((1u << FORMAT_SHIFT) - 1);
-    tile.extent = T.extent[at.next++];
+    tile.column = word & ((1u << (packed ? EXTENT_SHIFT : FORMAT_SHIFT)) - 1);
+    tile.extent = packed ? word >> EXTENT_SHIFT & 0xffu : T.extent[at.next];
+    ++at.next;
     tile.value = at.value;
     tile.byte = at.byte;
     at.value += values_of(tile);
@@ -99,21 +101,23 @@ __device__ Tile take_diagonal(const Tiles<F>& T, int tile_row, Cursor& at) {
 }
 
 // ---- rows of a tile -----------------------------------------------------------------------------
-// Where row r of a tile is: it has places 0 .. end, some of which may be padding. `begin`: its first
-// entry (CSR, COO, HYB beyond the width), its number among the dense rows, its mask (Dns).
+// Where row r of a tile is: bit e of `present` says whether place e holds an entry. The first `width`
+// places stand 16 apart, r being the first; the others follow each other from `tail` on.
 struct TileRow {
-    int begin = 0, end = 0;
+    int width = 0, tail = 0;
+    u32 present = 0;
 };
 
-// Entries of row r among `count` index bytes sorted by row.
-__device__ inline TileRow scan_bytes(const u8* bytes, int count, int r) {
-    TileRow found;
+// Entries of row r among `count` index bytes sorted by row, which follow the places of the width.
+__device__ inline void scan_bytes(const u8* bytes, int count, int r, TileRow& mine) {
+    mine.tail = TILE * mine.width;
+    int found = 0;
     for (int k = 0; k < count; ++k) {
         const int row = bytes[k] / TILE;
-        found.begin += row < r;
-        found.end += row == r;
+        mine.tail += row < r;
+        found += row == r;
     }
-    return found;
+    mine.present |= ((1u << found) - 1) << mine.width;
 }
 
 template <class F>
@@ -122,27 +126,30 @@ __device__ TileRow find_row(const Tiles<F>& T, const Tile& tile, int r) {
     TileRow mine;
     switch (tile.format) {
     case CSR:
-        mine.begin = bytes[r];
-        mine.end = (r + 1 < TILE ? bytes[r + 1] : tile.extent + 1) - mine.begin;
+        mine.tail = bytes[r];
+        mine.present = (1u << ((r + 1 < TILE ? bytes[r + 1] : tile.extent + 1) - mine.tail)) - 1;
         break;
     case COO:
-        mine = scan_bytes(bytes, tile.extent + 1, r);
-        break;
-    case HYB:
-        mine = scan_bytes(bytes + TILE * width_of(tile), tile.extent % TILE, r);
-        mine.end += width_of(tile);
-        break;
-    case DNS:
-        mine.begin = bytes[2 * r] | bytes[2 * r + 1] << 8;
-        mine.end = TILE;
-        break;
-    case DNS_ROW:
-        for (int k = 0; k <= tile.extent; ++k)
-            if (bytes[k] == r) mine = TileRow{k, TILE};
+        scan_bytes(bytes, tile.extent + 1, r, mine);
         break;
     case ELL:
+    case HYB:
+        mine.width = width_of(tile);
+        for (int e = 0; e < mine.width; ++e)
+            mine.present |= u32(bytes[TILE * e + r] / TILE == r) << e;
+        if (tile.format == HYB) scan_bytes(bytes + TILE * mine.width, tile.extent % TILE, r, mine);
+        break;
+    case DNS:
+        mine.width = TILE;
+        mine.present = bytes[2 * r] | bytes[2 * r + 1] << 8;
+        break;
+    case DNS_ROW:
+        for (int k = 0; k < width_of(tile); ++k)
+            if (bytes[k] == r) mine = TileRow{0, TILE * k, 0xffffu};
+        break;
     case DNS_COL:
-        mine.end = width_of(tile);
+        mine.width = width_of(tile);
+        mine.present = (1u << mine.width) - 1;
         break;
     default:
         break;
@@ -150,31 +157,28 @@ __device__ TileRow find_row(const Tiles<F>& T, const Tile& tile, int r) {
     return mine;
 }
 
-// Place e of row r: the position of its value in `data` and its column in the tile, -1 for padding.
+// Place e of row r, which must be present: the position of its value and its column in the tile.
 struct Entry {
     int value, column;
 };
 template <class F>
 __device__ Entry entry(const Tiles<F>& T, const Tile& tile, TileRow mine, int r, int e) {
-    const u8* bytes = T.index + tile.byte;
-    switch (tile.format) {
-    case DNS:
-        return {tile.value + TILE * e + r, mine.begin >> e & 1 ? e : -1};
-    case DNS_ROW:
-        return {tile.value + TILE * mine.begin + e, e};
-    case DNS_COL:
-        return {tile.value + TILE * e + r, bytes[e]};
-    default:
-        break;
-    }
-    const int width = tile.format <= COO ? 0 : width_of(tile);
-    const int place = e < width ? TILE * e + r : TILE * width + mine.begin + e - width;
-    const int byte = bytes[tile.format == CSR ? TILE + place : place];
-    return {tile.value + place, byte / TILE == r ? byte % TILE : -1};
+    const int place = e < mine.width ? TILE * e + r : mine.tail + e - mine.width;
+    if (tile.format == DNS || tile.format == DNS_ROW) return {tile.value + place, e};
+    const int byte = tile.format == DNS_COL ? e : tile.format == CSR ? TILE + place : place;
+    return {tile.value + place, T.index[tile.byte + byte] % TILE};
+}
+
+// One past the last place that any lane of the warp has.
+__device__ inline int places_of_warp(TileRow mine) {
+    u32 present = mine.present;
+#pragma unroll
+    for (int o = 16; o > 0; o /= 2) present |= __shfl_xor_sync(FULL_WARP, present, o);
+    return 32 - __clz(int(present));
 }
 
 // ---- off-diagonal tiles -------------------------------------------------------------------------
-// A few entries of a lane's row, in registers before y is read.
+// A few entries of a lane's row, in registers before y is read. Column -1: no entry.
 template <class F>
 struct Entries {
     F value[AHEAD];
@@ -187,10 +191,10 @@ __device__ void load_entries(const Tiles<F>& T, const Tile& tile, TileRow mine, 
 #pragma unroll
     for (int k = 0; k < AHEAD; ++k) {
         entries.column[k] = -1;
-        if (first + k >= mine.end) continue;
+        if (!(mine.present >> (first + k) & 1u)) continue;
         const Entry found = entry(T, tile, mine, r, first + k);
         entries.column[k] = found.column;
-        if (found.column >= 0) entries.value[k] = T.data[found.value];
+        entries.value[k] = T.data[found.value];
     }
 }
 
@@ -199,6 +203,7 @@ template <class F>
 struct Part {
     Tile tile;
     TileRow row;
+    int places; // of any lane
     Entries<F> entries;
 };
 
@@ -207,15 +212,16 @@ __device__ void load_part(const Tiles<F>& T, Cursor& at, int lane, Part<F>& part
     part.tile = take_pair(T, at, lane);
     part.row = find_row(T, part.tile, lane % TILE);
     load_entries(T, part.tile, part.row, lane % TILE, 0, part.entries);
+    part.places = places_of_warp(part.row);
 }
 
-// s -= t_rc y_c for a chunk of entries, y_c being in lane c of this half. The whole warp.
+// s -= t_rc y_c for `count` entries of each lane at most, y_c being in lane c of this half.
 template <class F, class V, int C>
-__device__ void subtract_entries(const Entries<F>& entries, const V (&y)[C], V (&s)[C]) {
+__device__ void subtract_entries(const Entries<F>& entries, int count, const V (&y)[C], V (&s)[C]) {
 #pragma unroll
     for (int k = 0; k < AHEAD; ++k) {
+        if (k >= count) break; // the same in every lane
         const int column = entries.column[k];
-        if (!__any_sync(FULL_WARP, column >= 0)) continue;
 #pragma unroll
         for (int c = 0; c < C; ++c) {
             const V factor = shuffle(FULL_WARP, y[c], column < 0 ? 0 : column, TILE);
@@ -225,25 +231,28 @@ __device__ void subtract_entries(const Entries<F>& entries, const V (&y)[C], V (
 }
 
 // s -= sum of t_rc y_c over the off-diagonal tiles of a tile row, the two halves added: both have
-// the whole sum. `source.read(column, r, c0, y)` gives y_r of a tile column, waiting for it or not.
+// the whole sum. `source.read(column, r, c0, y)` gives y_r of a tile column, waiting for it or not;
+// everything else about its tile, and the next tile's, is on its way before.
 template <class F, class V, int C, class Source>
 __device__ void subtract_tiles(const Tiles<F>& T, Cursor at, Source& source, int c0, int lane,
                                V (&s)[C]) {
     const int r = lane % TILE;
-    bool more = at.next < at.end;
+    bool here = false, more = at.next < at.end;
     Part<F> part, next;
-    if (more) load_part(T, at, lane, part);
-    while (more) {
-        more = at.next < at.end;
+    while (here || more) {
         if (more) load_part(T, at, lane, next);
-        V y[C];
-        source.read(part.tile.column, r, c0, y);
-        subtract_entries(part.entries, y, s);
-        for (int e = AHEAD; __any_sync(FULL_WARP, e < part.row.end); e += AHEAD) {
-            load_entries(T, part.tile, part.row, r, e, part.entries);
-            subtract_entries(part.entries, y, s);
+        if (here) {
+            V y[C];
+            source.read(part.tile.column, r, c0, y);
+            subtract_entries(part.entries, part.places, y, s);
+            for (int e = AHEAD; e < part.places; e += AHEAD) {
+                load_entries(T, part.tile, part.row, r, e, part.entries);
+                subtract_entries(part.entries, part.places - e, y, s);
+            }
         }
         part = next;
+        here = more;
+        more = at.next < at.end;
     }
 #pragma unroll
     for (int c = 0; c < C; ++c) s[c] = plus(s[c], shuffle_xor(FULL_WARP, s[c], TILE));
@@ -264,7 +273,7 @@ template <class F>
 struct DiagonalRow {
     int row, next, end;
     u32 columns = 0, needed = 0;
-    F value[AHEAD], scale;
+    F value[DIAGONAL_AHEAD], scale;
 };
 
 template <class F>
@@ -275,15 +284,16 @@ __device__ void load_diagonal(const Tiles<F>& T, const Tile& tile, int tile_row,
     mine = DiagonalRow<F>();
     mine.row = T.row[tile_row * TILE + r];
     if (T.scale != nullptr) mine.scale = T.scale[tile_row * TILE + r];
-    mine.next = tile.value + found.begin + AHEAD;
-    mine.end = tile.value + found.begin + found.end;
-    for (int e = 0; e < found.end; ++e) mine.columns |= 1u << entry(T, tile, found, r, e).column;
+    const int begin = tile.value + found.tail, length = __popc(found.present);
+    mine.next = begin + DIAGONAL_AHEAD;
+    mine.end = begin + length;
+    for (int e = 0; e < length; ++e) mine.columns |= 1u << entry(T, tile, found, r, e).column;
     mine.needed = mine.columns;
 #pragma unroll
     for (int o = TILE / 2; o > 0; o /= 2) mine.needed |= __shfl_xor_sync(FULL_WARP, mine.needed, o);
 #pragma unroll
-    for (int k = 0; k < AHEAD; ++k)
-        if (k < found.end) mine.value[k] = T.data[tile.value + found.begin + k];
+    for (int k = 0; k < DIAGONAL_AHEAD; ++k)
+        if (k < length) mine.value[k] = T.data[begin + k];
 }
 
 // x_r = (s_r - sum of t_rc x_c) / t_rr, columns in ascending order, each x_c handed from lane c to
@@ -301,8 +311,8 @@ __device__ void solve_diagonal(const Tiles<F>& T, DiagonalRow<F> mine, V (&s)[C]
         }
         if (!has) continue;
 #pragma unroll
-        for (int k = 1; k < AHEAD; ++k) mine.value[k - 1] = mine.value[k];
-        if (mine.next < mine.end) mine.value[AHEAD - 1] = T.data[mine.next++];
+        for (int k = 1; k < DIAGONAL_AHEAD; ++k) mine.value[k - 1] = mine.value[k];
+        if (mine.next < mine.end) mine.value[DIAGONAL_AHEAD - 1] = T.data[mine.next++];
     }
 #pragma unroll
     for (int c = 0; c < C; ++c) s[c] = divided(T, mine.row, mine.scale, s[c]);
@@ -345,9 +355,8 @@ __global__ void fill_tiles(int n_threads, Tiles<F> T, const int* owner, const in
     while (at.next < at.end) {
         const Tile tile = take_pair(T, at, lane);
         const TileRow mine = find_row(T, tile, r);
-        for (int e = 0; e < mine.end; ++e) {
-            const Entry found = entry(T, tile, mine, r, e);
-            if (found.column < 0) continue;
+        for (u32 left = mine.present; left != 0; left &= left - 1) {
+            const Entry found = entry(T, tile, mine, r, __ffs(left) - 1);
             const int j = T.row[tile.column * TILE + found.column];
             result[found.value] = value_at(indptr, indices, data, i, j);
         }

@@ -96,9 +96,10 @@ def sizes(E: Entries, is_diagonal: Any) -> Sizes:
     fmt = xp.where(is_diagonal, CSR, COO).astype(np.int32)
     width, beyond = xp.zeros(n_tiles, np.int32), xp.zeros(n_tiles, np.int32)
     large = ~is_diagonal & (nnz > SPARSE)
-    inside = E.in_tiles(large)
-    lengths = (_lengths(inside.tile, k, int(large.sum())) for k in (inside.r, inside.c))
-    fmt[large], width[large], beyond[large] = select(*lengths)
+    if n_large := int(large.sum()):
+        inside = E.in_tiles(large)
+        lengths = (_lengths(inside.tile, k, n_large) for k in (inside.r, inside.c))
+        fmt[large], width[large], beyond[large] = select(*lengths)
     padded, lines, one = TILE * width + beyond, nnz // TILE, xp.ones(n_tiles, np.int32)
     of_format = (fmt, xp.arange(n_tiles))
     # In the order of the formats: CSR, COO, ELL, HYB, Dns, DnsRow, DnsCol.
@@ -170,15 +171,21 @@ def _write_padding(index: Any, S: Sizes, first_byte: Any) -> None:
 
 def _write_row_pointers(index: Any, E: Entries, S: Sizes, first_byte: Any) -> None:
     xp, chosen = namespace(index), S.format == CSR
+    n_tiles = int(chosen.sum())
+    if n_tiles == 0:
+        return
     inside = E.in_tiles(chosen)
-    length = _lengths(inside.tile, inside.r, int(chosen.sum()))
+    length = _lengths(inside.tile, inside.r, n_tiles)
     begin = xp.cumsum(length, axis=1) - length
     index[first_byte[:-1][chosen][:, None] + xp.arange(TILE)] = begin
 
 
 def _write_masks(index: Any, E: Entries, S: Sizes, first_byte: Any) -> None:
     xp, chosen = namespace(index), S.format == DNS
-    inside, n_tiles = E.in_tiles(chosen), int(chosen.sum())
+    n_tiles = int(chosen.sum())
+    if n_tiles == 0:
+        return
+    inside = E.in_tiles(chosen)
     bit = xp.left_shift(1, inside.c).astype(np.float64)
     line = inside.tile * TILE + inside.r
     mask = xp.bincount(line, weights=bit, minlength=TILE * n_tiles).astype(np.int32)

@@ -4,8 +4,8 @@ In level order T is lower triangular, and the rows of a level share few tile row
 costs little, every level begins a tile row of its own: then no two rows of a tile row depend on
 each other. The formats of the tiles: tile_formats.py. Long rows are cut into segments
 (long_rows.py).
-Memory: for each tile 5 bytes, for each place a value and a byte, for each row its number and the
-reciprocal of its diagonal. Set-up: levels, and one sort of the entries.
+Memory: for each tile 4 bytes (5 beyond 33 million rows), for each place a value and a byte, for
+each row its number and the reciprocal of its diagonal. Set-up: levels, one sort of the entries.
 Source: Lu and Liu, TileSpTRSV, 2023, sections 3.2 and 3.5.
 """
 
@@ -25,7 +25,8 @@ from gpuilu.trsv.tile_formats import TILE, Entries, index_bytes, places, sizes, 
 
 __all__ = ["Tiles", "ValuedTiles", "lay_out"]
 
-FORMAT_SHIFT = 28  # of a tile's word; its column stands below
+FORMAT_SHIFT, EXTENT_SHIFT = 29, 21  # of a tile's word; its column stands below
+PACKED = 1 << EXTENT_SHIFT  # tile rows up to which a tile's extent fits into its word
 CHEAP = 4  # every level begins a tile row if that adds at most 1 / CHEAP of the rows
 SEGMENT, LONG = 256, 16  # rows beyond SEGMENT entries and LONG times the mean are cut
 
@@ -42,8 +43,10 @@ class Tiles:
         The row whose entries stand at a position, -1 for none; `row` itself if no row is cut.
     tile_ptr, first_value, first_byte : int32 arrays, shape (n_tile_rows + 1,)
         Of each tile row: its tiles, and where their values and index bytes begin.
-    tile, extent : uint32 and uint8 arrays, shape (n_tiles,)
-        format << 28 | tile column, and the size (tiles.cuh); the diagonal tile of a row first.
+    tile : uint32 array, shape (n_tiles,)
+        format << 29 | extent << 21 | tile column; the diagonal tile of a row first.
+    extent : uint8 array, shape (n_tiles,), or None
+        The size (tiles.cuh), if a tile's word has no room for it.
     index : uint8 array
         The index bytes, tile after tile.
     n_values : int
@@ -67,7 +70,8 @@ class Tiles:
     def dependencies(self) -> Pattern:
         """The off-diagonal tiles as a strict lower triangle of tile rows."""
         xp = namespace(self.tile)
-        column = (self.tile & np.uint32((1 << FORMAT_SHIFT) - 1)).astype(np.int32)
+        bits = EXTENT_SHIFT if self.extent is None else FORMAT_SHIFT
+        column = (self.tile & np.uint32((1 << bits) - 1)).astype(np.int32)
         off = column != row_of_entries(self.tile_ptr, len(column))
         before = xp.zeros(len(column) + 1, np.int32)
         before[1:] = xp.cumsum(off)
@@ -137,19 +141,32 @@ def _positions(found: Levels) -> tuple[Any, int]:
 def _tiles(row: Any, column: Any, row_of: Any, owner: Any) -> tuple[Tiles, Any]:
     """Tiles of the entries at the positions (row, column), and the place of each value."""
     xp, n_tile_rows = namespace(row), len(row_of) // TILE
+    if len(row) == 0:
+        return _no_tiles(row_of), xp.empty(0, np.int32)
     order, E, tile_row, tile_column = _sorted(row, column)
     S = sizes(E, tile_row == tile_column)
     first_value, first_byte, place = starts(S.values), starts(S.bytes), places(E, S)
     at = xp.empty(len(row), np.int32)
     at[order] = first_value[E.tile] + place
     tile_ptr = xp.searchsorted(tile_row, xp.arange(n_tile_rows + 1, dtype=np.int32))
-    word = S.format.astype(np.uint32) << np.uint32(FORMAT_SHIFT) | tile_column.astype(np.uint32)
+    word = S.format.astype(np.int64) << FORMAT_SHIFT | tile_column
+    packed = n_tile_rows <= PACKED
+    if packed:
+        word |= S.extent.astype(np.int64) << EXTENT_SHIFT
     tiles = Tiles(
         *(row_of, owner, tile_ptr.astype(np.int32), first_value[tile_ptr], first_byte[tile_ptr]),
-        *(word, S.extent.astype(np.uint8), index_bytes(E, S, first_byte, place)),
-        n_values=int(first_value[-1]),
+        *(word.astype(np.uint32), None if packed else S.extent.astype(np.uint8)),
+        *(index_bytes(E, S, first_byte, place), int(first_value[-1])),
     )
     return tiles, at
+
+
+def _no_tiles(row_of: Any) -> Tiles:
+    """Tile rows without an entry beside the diagonal."""
+    xp = namespace(row_of)
+    none = xp.zeros(len(row_of) // TILE + 1, np.int32)
+    word, index = xp.empty(0, np.uint32), xp.empty(0, np.uint8)
+    return Tiles(row_of, row_of, none, none, none, word, None, index, 0)
 
 
 def _sorted(row: Any, column: Any) -> tuple[Any, Entries, Any, Any]:

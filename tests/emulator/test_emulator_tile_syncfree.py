@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
-from emulated import Device, needs_compiler
-from emulator import DeadlockError
+from cases import as_triangle, layered
+from cases import triangle as cases_triangle
+from emulated import Device, needs_compiler, sources, unit
+from emulator import DeadlockError, RaceError
 from emulator_systems import PATTERNS, dense_triangle, odd_values, triangle, values
 from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
 from tile_systems import FORMATS, formats_of, tiled_triangle
@@ -15,6 +17,7 @@ from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.errors import SolveStalledError
 from gpuilu.trsv.serial import Serial
 from gpuilu.trsv.tile_syncfree import TileSyncfree
+from gpuilu.trsv.tiles import lay_out
 
 pytestmark = needs_compiler
 
@@ -117,7 +120,7 @@ def cyclic_plan(T):
     last = tiles.n_tile_rows - 1
     off = tiles.tile_ptr[last]  # the first tile of the last tile row: the one after a diagonal one
     before = off - 1
-    assert (tiles.tile[before] & 0xFFFFFFF) == last - 2
+    assert (tiles.tile[before] & 0x1FFFFF) == last - 2
     tiles.tile[before] += 2
     return plan
 
@@ -154,3 +157,53 @@ def test_rows_that_are_cut_are_solved_through_their_segments(lower):
         with Device(seed=2):
             assert len(TileSyncfree(T)._tiles.tiles.row) > T.n + 16
         check(T, values(T.n, "d", np.random.default_rng(1)), seed=2)
+
+
+def test_tile_columns_that_leave_no_room_for_the_extent_have_it_apart():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpuilu.trsv.tiles.PACKED", 0)
+        for T in (tiled_triangle(), triangle("grid"), triangle("dense")):
+            assert lay_out(T)[0].extent is not None
+            check(T, values(T.n, "d", np.random.default_rng(1)))
+
+
+# ---- faults planted in the kernel ----------------------------------------------------------------
+
+
+def faulty(right, wrong):
+    """A device with one change in the kernel's source."""
+    texts = sources()
+    assert texts["tile_syncfree.cu"].count(right) == 1
+    texts["tile_syncfree.cu"] = texts["tile_syncfree.cu"].replace(right, wrong)
+    kernels = ("solve_tile_rows<double,double,1>",)
+    return {"units": {"tile_syncfree": unit("tile_syncfree", kernels, texts)}}
+
+
+def solve_often(T, **device):
+    for seed in range(24):
+        solve(T, np.ones(T.n), seed=seed, **device)
+
+
+def test_a_plain_read_of_what_others_publish_is_found():
+    wrong = faulty(
+        "await(slot, wanted, value, launch, patience, lane);",
+        "for (int c = 0; c < C; ++c) value[c] = wanted >> c & 1u ? *slot[c] : V(0);",
+    )
+    with pytest.raises(RaceError):
+        solve_often(triangle("grid"), **wrong)
+
+
+def test_padding_that_is_not_published_is_found():
+    wrong = faulty("if (lane >= TILE ||", "if (mine.row < 0 || lane >= TILE ||")
+    T = as_triangle(cases_triangle(layered(4, 40)))  # 40 rows a level, 48 positions
+    check(T, np.ones(T.n))
+    with pytest.raises(DeadlockError):
+        solve(T, np.ones(T.n), **wrong)
+
+
+def test_an_order_of_tickets_that_is_not_topological_is_found():
+    right = "const int position = int(task) * TILE"
+    wrong = faulty(right, "task = T.n_tile_rows - 1 - task; " + right)
+    T = triangle("chain")
+    with pytest.raises(DeadlockError):
+        solve(T, np.ones(T.n), blocks=1, **wrong)

@@ -11,7 +11,7 @@ from gpuilu.trsv import tiles as module
 from gpuilu.trsv.tile_formats import select
 from gpuilu.trsv.tiles import lay_out
 
-COLUMN = (1 << 28) - 1
+COLUMN = (1 << 21) - 1
 
 
 def read_tile(name, extent, index, values):
@@ -60,8 +60,8 @@ def dense_by_position(tiles, data):
     for I in range(tiles.n_tile_rows):
         value, byte = tiles.first_value[I], tiles.first_byte[I]
         for t in range(tiles.tile_ptr[I], tiles.tile_ptr[I + 1]):
-            J, name = int(tiles.tile[t]) & COLUMN, FORMATS[int(tiles.tile[t]) >> 28]
-            extent = int(tiles.extent[t])
+            J, name = int(tiles.tile[t]) & COLUMN, FORMATS[int(tiles.tile[t]) >> 29]
+            extent = int(tiles.tile[t]) >> 21 & 255
             count[name] += 1
             values, nbytes = size_of(name, extent)
             here = index[byte : byte + nbytes], data[value : value + values]
@@ -147,7 +147,7 @@ def test_diagonal_tiles_come_first_and_are_csr_or_nothing():
     tiles, _ = lay_out(as_triangle(triangle(PATTERNS["dense 65"]())))
     column = tiles.tile & COLUMN
     assert column[tiles.tile_ptr[:4]].tolist() == [0, 1, 2, 3]
-    assert not (tiles.tile[tiles.tile_ptr[:4]] >> 28).any()
+    assert not (tiles.tile[tiles.tile_ptr[:4]] >> 29).any()
     assert column[tiles.tile_ptr[4] :].tolist() == [0, 1, 2, 3]  # row 64 alone: DIA
     assert tiles.dependencies().indices.tolist() == [0, 0, 1, 0, 1, 2, 0, 1, 2, 3]
     assert tiles.dependencies().indptr.tolist() == [0, 0, 1, 3, 6, 10]
