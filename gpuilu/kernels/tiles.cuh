@@ -15,17 +15,19 @@ namespace gpuilu {
 using u8 = unsigned char;
 constexpr int TILE = 16;
 constexpr int FORMAT_SHIFT = 29, EXTENT_SHIFT = 21; // of a tile's word; its column stands below
-enum Format { CSR, COO, ELL, HYB, DNS, DNS_ROW, DNS_COL, NO_TILE }; // as numbered in tiles.py
+enum Format { CSR, COO, ELL, HYB, DNS, DNS_ROW, DNS_COL, NO_TILE }; // as in tile_formats.py
 constexpr int AHEAD = 8, DIAGONAL_AHEAD = 4; // entries of a lane in registers before it waits
 
 // A strict triangle in tiles. Rows and columns are positions in an order in which every row comes
 // after those it depends on; `row` is the row in x of a position, or negative for one that is not
 // in x and has b = 0 and a unit diagonal. Tiles of tile row I: tile_ptr[I] .. tile_ptr[I + 1], the
 // diagonal tile first, in CSR, and missing if it has no entry (the format DIA). Their values and
-// index bytes follow each other from first_value[I] and first_byte[I] on. `extent` is null if it fits
-// into the tile's word. `extent` + 1 is the number of entries (CSR, COO), the width (ELL, HYB; HYB: 16 (width - 1) + entries beyond it), or
-// the number of dense rows or columns. `scale` is 1 / diagonal by position, or zero where only the
-// division is safe, or null for a unit diagonal; `diag` is in the order of x.
+// index bytes follow each other from first_value[I] and first_byte[I] on. A tile's word is its format,
+// extent and column; `extent` is null, or has the extents where columns need their bits. The extent
+// is one less than the number of entries (CSR, COO), the width (ELL, HYB), the number of dense rows
+// or columns; HYB has 16 times that, plus the entries beyond the width. `scale` is 1 / diagonal by
+// position, or zero where only the division is safe, or null for a unit diagonal; `diag` is in the
+// order of x.
 template <class F>
 struct Tiles {
     int n_tile_rows;
