@@ -41,10 +41,28 @@ def _pattern() -> list[str]:
     ]
 
 
+def _tiles(kernel: str) -> list[str]:
+    return [
+        f"{kernel}<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{columns}>"
+        for f, v in PAIRS
+        for columns in (1, columns_at_once(v))
+    ]
+
+
+def _tile_level() -> list[str]:
+    return [
+        *_tiles("solve_levels"),
+        *(f"solve_diagonals<{VALUE_TYPES[f]},{VALUE_TYPES[v]}>" for f, v in PAIRS),
+        *(f"fill_tiles<{VALUE_TYPES[v]}>" for v in VALUES),
+    ]
+
+
 INSTANTIATIONS = {
     "blocked": _blocked(),
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),
     "row": _row(),
+    "tile_level": _tile_level(),
+    "tile_syncfree": _tiles("solve_tile_rows"),
 }

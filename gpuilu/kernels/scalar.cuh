@@ -168,4 +168,16 @@ __device__ Complex<R> shuffle_xor(unsigned mask, Complex<R> v, int lanes) {
     return {__shfl_xor_sync(mask, v.re, lanes), __shfl_xor_sync(mask, v.im, lanes)};
 }
 
+// The value of a lane among `width` neighbours.
+__device__ inline float shuffle(unsigned mask, float v, int lane, int width) {
+    return __shfl_sync(mask, v, lane, width);
+}
+__device__ inline double shuffle(unsigned mask, double v, int lane, int width) {
+    return __shfl_sync(mask, v, lane, width);
+}
+template <class R>
+__device__ Complex<R> shuffle(unsigned mask, Complex<R> v, int lane, int width) {
+    return {__shfl_sync(mask, v.re, lane, width), __shfl_sync(mask, v.im, lane, width)};
+}
+
 } // namespace gpuilu
