@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.trsv.blocked import WIDTHS
-from gpuilu.trsv.row import IN_FLIGHT, LANES, columns_at_once
+from gpuilu.trsv.row import LANES, columns_at_once, in_flight
 
 VALUES = tuple(VALUE_TYPES)
 # (factors, vectors): a vector is as wide as the factors or wider, and complex vectors on real
@@ -14,7 +14,7 @@ PAIRS = ("ff", "fd", "dd", "FF", "FD", "DD")
 
 def _row() -> list[str]:
     return [
-        f"row_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{lanes},{IN_FLIGHT},{columns},{unit}>"
+        f"row_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{lanes},{in_flight(columns)},{columns},{unit}>"
         for f, v in PAIRS
         for lanes in LANES
         for columns in (1, columns_at_once(v))
@@ -29,7 +29,7 @@ def _blocked() -> list[str]:
         for K in WIDTHS
         for columns in (1, columns_at_once(v))
         for unit in ("true", "false")
-    ]
+    ] + [f"{kernel}<{VALUE_TYPES[v]}>" for kernel in ("strips_enter", "strips_leave") for v in VALUES]
 
 
 def _pattern() -> list[str]:

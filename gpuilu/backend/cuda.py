@@ -283,6 +283,10 @@ class Scratch:
     data: np.uint64
     launch: np.ndarray
 
+    def parts(self, nbytes: int, count: int) -> list[Any]:
+        """`count` parts of the data, of that many bytes each."""
+        return [self.data + np.uint64(k * nbytes) for k in range(count)]
+
     def fill_marks(self, nbytes: int) -> None:
         """Reset the control words and that many bytes of data to "not ready"."""
         memsetAsync = cupy().cuda.runtime.memsetAsync

@@ -5,11 +5,9 @@ namespace gpuilu {
 
 using u16 = unsigned short;
 
-constexpr int WINDOW = 1024; // latest values of a strip that its block keeps in shared memory
-constexpr int PAD = 8;       // a strip's steps are a multiple of this
-constexpr int BATCH = 4;     // far entries a lane polls at once
-constexpr int SPREAD = 4;    // steps whose values the scatterer moves at once
-constexpr u32 SCATTERERS = 2;
+constexpr int WINDOW = 1024;  // latest values of a strip that its block keeps in shared memory
+constexpr int PAD = 8;        // a strip's steps are a multiple of this
+constexpr int BATCH = 4;      // far entries a lane polls at once
 constexpr u32 PAUSE_NS = 100; // between polls that nobody waits for
 constexpr int SHARED = 48 * 1024;
 
@@ -28,17 +26,15 @@ struct Strips {
     const F *near_data, *scale, *diag;
 };
 
-// Columns c0 .. c0 + C of row-major (n, nrhs) arrays.
+// Columns c0 .. c0 + C of (n_positions, nrhs) arrays.
 template <class V>
 struct Columns {
     const V* b;
-    V *x, *y;
+    V* y;
     int nrhs, c0;
 
     __device__ bool has(int c) const { return c0 + c < nrhs; }
-    __device__ long long at(long long row_or_position, int c) const {
-        return row_or_position * nrhs + c0 + c;
-    }
+    __device__ long long at(long long position, int c) const { return position * nrhs + c0 + c; }
 };
 
 // K values side by side, moved by few wide accesses.
@@ -77,7 +73,8 @@ constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be div
 // ---- gatherers: what comes from elsewhere -------------------------------------------------------
 template <class F, int K>
 struct Gathered {
-    int row, begin, end;
+    u32 at;
+    int begin, end;
     int position[BATCH];
     F value[BATCH];
     Slots<K> slots;
@@ -87,16 +84,14 @@ struct Gathered {
 
 template <class F, int K, bool UNIT>
 __device__ void load_extent(const Strips<F>& T, u32 q, u32 count, u32 first, Gathered<F, K>& g) {
-    g.row = -1;
     g.begin = g.end = 0;
     if (q >= count) return;
-    const u32 position = first + 32 * q;
-    g.row = T.row[position];
-    g.begin = T.far_ptr[position];
-    g.end = T.far_ptr[position + 1];
-    g.slots = reinterpret_cast<const Slots<K>*>(T.near_slot)[position];
-    g.near_value = reinterpret_cast<const Pack<F, K>*>(T.near_data)[position];
-    if (!UNIT) g.scale = T.scale[position];
+    g.at = first + 32 * q;
+    g.begin = T.far_ptr[g.at];
+    g.end = T.far_ptr[g.at + 1];
+    g.slots = reinterpret_cast<const Slots<K>*>(T.near_slot)[g.at];
+    g.near_value = reinterpret_cast<const Pack<F, K>*>(T.near_data)[g.at];
+    if (!UNIT) g.scale = T.scale[g.at];
 }
 
 template <class F, int K>
@@ -110,9 +105,9 @@ __device__ void load_batch(const Strips<F>& T, int first, Gathered<F, K>& g) {
 }
 
 template <class V, int C>
-__device__ void load_right(const Columns<V>& on, int row, V (&b)[C]) {
+__device__ void load_right(const Columns<V>& on, bool there, u32 position, V (&b)[C]) {
 #pragma unroll
-    for (int c = 0; c < C; ++c) b[c] = row >= 0 && on.has(c) ? on.b[on.at(row, c)] : V(0);
+    for (int c = 0; c < C; ++c) b[c] = there && on.has(c) ? on.b[on.at(position, c)] : V(0);
 }
 
 template <class F, class V, int K, int C>
@@ -146,9 +141,10 @@ __device__ void subtract_far(const Strips<F>& T, Gathered<F, K>& g, const Column
 // 1 / diagonal in the precision of x, or zero where only the division is safe.
 template <class F, class V, int K, bool UNIT>
 __device__ V reciprocal(const Strips<F>& T, const Gathered<F, K>& g) {
-    if (UNIT || g.row < 0) return V(1);
+    if (UNIT) return V(1);
     if (sizeof(F) == sizeof(V) || is_zero(g.scale)) return V(g.scale);
-    return over(V(1), V(T.diag[g.row]));
+    const int row = T.row[g.at];
+    return row < 0 ? V(1) : over(V(1), V(T.diag[row]));
 }
 
 // Put step q into the ring.
@@ -184,13 +180,14 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 first, u32 g, u32 gath
     load_extent<F, K, UNIT>(T, g, count, first, current);
     load_extent<F, K, UNIT>(T, g + gatherers, count, first, next);
     load_batch(T, current.begin, current);
-    load_right(on, current.row, s);
+    load_right(on, g < count, first + 32 * g, s);
     for (u32 q = g; q < count; q += gatherers) {
         Gathered<F, K> after;
-        load_batch(T, next.begin, next);
-        load_right(on, next.row, b);
-        load_extent<F, K, UNIT>(T, q + 2 * gatherers, count, first, after);
         subtract_far(T, current, on, s, launch, patience, lane);
+        // Only now: a poll would wait for all loads before it.
+        load_batch(T, next.begin, next);
+        load_right(on, q + gatherers < count, first + 32 * (q + gatherers), b);
+        load_extent<F, K, UNIT>(T, q + 2 * gatherers, count, first, after);
         while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q))
             if (patience.exhausted(launch, lane))
                 return;
@@ -354,75 +351,30 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 first, const Columns<V>
     }
 }
 
-// ---- the scatterer: from the order of positions to the order of x -------------------------------
-template <class F>
-__device__ void load_rows(const Strips<F>& T, u32 q, u32 count, u32 first, int (&row)[SPREAD]) {
-#pragma unroll
-    for (int k = 0; k < SPREAD; ++k) row[k] = q + k < count ? T.row[first + 32 * (q + k)] : -1;
-}
-
-template <class F, class V, int K, int C>
-__device__ void scatter(const Strips<F>& T, u32 count, u32 first, u32 begin, u32 stride,
-                        const Columns<V>& on, Hall<V, K, C>& hall, Launch launch,
-                        Patience& patience, int lane) {
-    int row[SPREAD], next[SPREAD];
-    load_rows(T, begin, count, first, row);
-    for (u32 q = begin; q < count; q += stride) {
-        load_rows(T, q + stride, count, first, next);
-        while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) < q + SPREAD))
-            if (patience.exhausted(launch, lane))
-                break;
-            else
-                __nanosleep(PAUSE_NS);
-#pragma unroll
-        for (int c = 0; c < C; ++c) {
-            const V* slot[SPREAD];
-            V value[SPREAD];
-            u32 wanted = 0;
-#pragma unroll
-            for (int k = 0; k < SPREAD; ++k) {
-                slot[k] = on.y + on.at(first + 32 * (q + k), c);
-                if (row[k] >= 0 && on.has(c)) wanted |= 1u << k;
-            }
-            await(slot, wanted, value, launch, patience, lane);
-#pragma unroll
-            for (int k = 0; k < SPREAD; ++k)
-                if (wanted >> k & 1u) on.x[on.at(row[k], c)] = value[k];
-        }
-#pragma unroll
-        for (int k = 0; k < SPREAD; ++k) row[k] = next[k];
-    }
-}
-
 // What a warp does, as which of how many. The sweeper has a quarter of the multiprocessor for itself
 // where there are warps enough: nobody else issues there.
-enum Task { SWEEP, SCATTER, GATHER, REST };
+enum Task { SWEEP, GATHER, REST };
 struct Role {
     Task task;
     u32 number, of;
 };
 __device__ inline Role role_of(u32 warp, u32 warps) {
     if (warp == 0) return {SWEEP, 0, 1};
-    if (warps < 8)
-        return {warp == 1 ? SCATTER : GATHER, warp == 1 ? 0 : warp - 2, warp == 1 ? 1 : warps - 2};
+    if (warps < 8) return {GATHER, warp - 1, warps - 1};
     if (warp % 4 == 0) return {REST, 0, 1};
-    const u32 rank = warp - 1 - warp / 4, others = warps - 1 - (warps - 1) / 4;
-    if (rank < SCATTERERS) return {SCATTER, rank, SCATTERERS};
-    return {GATHER, rank - SCATTERERS, others - SCATTERERS};
+    return {GATHER, warp - 1 - warp / 4, warps - 1 - (warps - 1) / 4};
 }
 
-// Solve T x = b, row-major (n, nrhs); b may be x. y, by position and marked "not ready", carries the
-// values between strips. One block a strip and C right-hand sides; warp 0 sweeps, warp 1
-// scatters, the others gather: three warps at least, any grid.
+// Solve T x = b for b and y by position, (n_positions, nrhs); y, marked "not ready" before, carries the
+// values between strips. One block a strip and C right-hand sides; warp 0 sweeps, the others
+// gather: two warps at least, any grid.
 //
 // Ordering: between blocks a value is its own ready mark, one word stored once and read by relaxed
 // polls. Inside a block the gatherer of a step releases `filled`, which a lane of the sweeper
 // acquires, and all after __syncwarp, before they read the ring; the sweeper releases `swept`
-// after it has read the ring (so that the slot may be filled again) and published y; scatterer and
-// gatherers acquire it. The window is the sweeper's alone, ordered by __syncwarp; a near value lies
-// at most WINDOW - 32 positions back, so the slot is not yet used again. x_i is written by the
-// scatterer after it acquired `swept`, hence after b_i was read for the gatherer's release: b may be
-// x.
+// after it has read the ring (so that the slot may be filled again), and gatherers acquire it. The
+// window is the sweeper's alone, ordered by __syncwarp; a near value lies at most WINDOW - 32
+// positions back, so the slot is not yet used again.
 // Progress: strips are taken by ticket in topological order, so far values come from strips whose
 // blocks are running, or from earlier steps of the own strip. The gatherers fill the steps in order,
 // each its own in turn: the smallest unfilled step waits only for swept steps and for other strips,
@@ -430,7 +382,7 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
 // Source: own; monotone cuts, and the value as its own mark after Dufrechou and Ezzatti 2018.
 template <class F, class V, int K, int C, bool UNIT>
 __global__ void __launch_bounds__(512, 1)
-    strips_solve(Strips<F> T, const V* b, V* x, V* y, int nrhs, Launch launch) {
+    strips_solve(Strips<F> T, const V* b, V* y, int nrhs, Launch launch) {
     __shared__ Hall<V, K, C> hall;
     const int lane = kept(threadIdx.x & 31), warp = threadIdx.x / 32;
     const Role role = role_of(warp, blockDim.x / 32);
@@ -443,7 +395,7 @@ __global__ void __launch_bounds__(512, 1)
         __syncthreads();
         const u32 strip = hall.ticket / u32(groups);
         if (strip >= u32(T.n_strips)) return;
-        const Columns<V> on{b, x, y, nrhs, int(hall.ticket % u32(groups)) * C};
+        const Columns<V> on{b, y, nrhs, int(hall.ticket % u32(groups)) * C};
         const u32 begin = T.step_ptr[strip], count = T.step_ptr[strip + 1] - begin;
         const u32 first = 32 * begin + lane;
         if (threadIdx.x < Hall<V, K, C>::RING) hall.filled[threadIdx.x] = 0;
@@ -451,13 +403,32 @@ __global__ void __launch_bounds__(512, 1)
         __syncthreads();
         if (role.task == SWEEP)
             sweep<F, V, K, C, UNIT>(T, count, first, on, hall, launch, patience, lane);
-        else if (role.task == SCATTER)
-            scatter<F, V, K, C>(T, count, first, SPREAD * role.number, SPREAD * role.of, on, hall,
-                                launch, patience, lane);
         else if (role.task == GATHER)
             gather<F, V, K, C, UNIT>(T, count, first, role.number, role.of, on, hall, launch,
                                      patience, lane);
     }
+}
+
+// b_by_position = b in the order of positions, zero where there is no row; y = "not ready". One thread
+// an entry of (n_positions, nrhs).
+template <class V>
+__global__ void strips_enter(long long n, const int* row, const V* b, V* b_by_position, u32* y,
+                             int nrhs) {
+    const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (p >= n) return;
+    const int i = row[p / nrhs];
+    b_by_position[p] = i < 0 ? V(0) : b[(long long)i * nrhs + p % nrhs];
+#pragma unroll
+    for (int w = 0; w < int(sizeof(V) / 4); ++w) y[p * (sizeof(V) / 4) + w] = MARK32;
+}
+
+// x = y, back in the order of rows.
+template <class V>
+__global__ void strips_leave(long long n, const int* row, const V* y, V* x, int nrhs) {
+    const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (p >= n) return;
+    const int i = row[p / nrhs];
+    if (i >= 0) x[(long long)i * nrhs + p % nrhs] = y[p];
 }
 
 } // namespace gpuilu

@@ -131,22 +131,25 @@ __device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, const 
 // Ordering: a row reads y_j by relaxed polls until the mark is gone; the word is the value, written
 // once by one relaxed store, so no other memory is communicated and no fence is needed. b_i is read and
 // x_i written by the lane that owns row i, in this order, and by no other: b may be x.
-// Progress: tasks are taken in level order; a warp works off its tickets in the order in which it
-// took them, so the holder of the smallest unfinished task is running it, and what that task waits
+// Progress: tasks are taken in level order; a warp works off its tasks in the order in which it
+// drew them, so the holder of the smallest unfinished task is running it, and what that task waits
 // for is finished. Rows of one task are of one level and never wait for each other.
 // Source: Liu et al. 2016 (no barrier between levels); Dufrechou and Ezzatti 2018 (NaN as the mark).
 template <class F, class V, int G, int R, int C, bool UNIT>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 4)
     row_solve(Rows<F> T, const V* b, V* x, V* y, int nrhs, Launch launch) {
+    __shared__ BlockTickets tickets;
     const int lane = threadIdx.x & 31;
+    tickets.reset();
+    __syncthreads();
     Patience patience;
     Row<F, V, R> current, next;
     // Three tickets ahead: the one in flight, the one whose extent loads, the one whose entries load.
     u32 task = 0, upcoming = 0, taken = 0;
     if (lane == 0) {
-        task = take_ticket(launch);
-        upcoming = take_ticket(launch);
-        taken = take_ticket(launch);
+        task = tickets.take(launch);
+        upcoming = tickets.take(launch);
+        taken = tickets.take(launch);
     }
     task = __shfl_sync(FULL_WARP, task, 0);
     upcoming = __shfl_sync(FULL_WARP, upcoming, 0);
@@ -158,7 +161,7 @@ __global__ void __launch_bounds__(256)
         load_entries<F, V, G, R, UNIT>(T, lane, next);
         const u32 last = __shfl_sync(FULL_WARP, taken, 0);
         load_extent<F, V, G, R>(T, last, lane, after);
-        if (lane == 0) taken = take_ticket(launch);
+        if (lane == 0) taken = tickets.take(launch);
         for (int c0 = 0; c0 < nrhs; c0 += C)
             solve_columns<F, V, G, R, C, UNIT>(T, current, b, x, y, nrhs, c0, launch, patience,
                                                lane);

@@ -56,6 +56,18 @@ __device__ __forceinline__ void store_relaxed_shared(u32* p, u32 v) {
     asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "r"(v)
                  : "memory");
 }
+__device__ __forceinline__ u64 load_relaxed_shared(const u64* p) {
+    u64 v;
+    asm volatile("ld.relaxed.cta.shared.u64 %0, [%1];"
+                 : "=l"(v)
+                 : "l"(__cvta_generic_to_shared(p))
+                 : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_relaxed_shared(u64* p, u64 v) {
+    asm volatile("st.relaxed.cta.shared.u64 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "l"(v)
+                 : "memory");
+}
 __device__ __forceinline__ u32 load_acquire_shared(const u32* p) {
     u32 v;
     asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
@@ -202,6 +214,44 @@ constexpr u32 STALLED = 1;
 __device__ inline u32 take_ticket(Launch launch) {
     return atomicAdd(launch.control + TICKET, 1u) + 1u;
 }
+
+// Tickets for the warps of a block, one atomic for as many tasks as the block has warps: a million
+// tickets a millisecond is all that one word in the L2 cache gives.
+//
+// The warps draw numbers in shared memory; the drawer of the first number of a group takes the
+// ticket of the group, after that of the group before is there, and leaves it, with the group's number,
+// for the others. So whatever the block has drawn is smaller than what it will draw, and while the
+// smallest unfinished task is undrawn, all that its block holds is finished and a warp will draw it.
+struct BlockTickets {
+    static constexpr u32 KEPT = 64; // groups; a warp reads its group's ticket at once
+    u32 drawn;
+    u64 group[KEPT];
+
+    // By all threads of the block, before a barrier.
+    __device__ void reset() {
+        if (threadIdx.x == 0) drawn = 0;
+        for (u32 g = threadIdx.x; g < KEPT; g += blockDim.x) group[g] = 0;
+    }
+
+    __device__ u32 wait_for(u32 g) const {
+        u64 found;
+        do {
+            found = load_relaxed_shared(group + g % KEPT);
+        } while (u32(found >> 32) != g + 1);
+        return u32(found);
+    }
+
+    // The next task, by one lane of a warp.
+    __device__ u32 take(Launch launch) {
+        const u32 warps = blockDim.x / 32, number = atomicAdd(&drawn, 1u);
+        const u32 g = number / warps, k = number % warps;
+        if (k) return wait_for(g) * warps + k;
+        if (g) wait_for(g - 1);
+        const u32 ticket = take_ticket(launch);
+        store_relaxed_shared(group + g % KEPT, u64(g + 1) << 32 | ticket);
+        return ticket * warps;
+    }
+};
 
 // For tasks that are long: say that this one gets on.
 __device__ inline void note_progress(Launch launch, int lane) {

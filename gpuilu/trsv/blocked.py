@@ -92,12 +92,17 @@ class Blocked(Plan):
         b = x if b is None else b
         nrhs = 1 if x.ndim == 1 else x.shape[1]
         function, blocks = self._configuration(x.dtype, nrhs)
+        value, n = cuda.value_type(x.dtype), self.n_positions * nrhs
         with self._enqueueing:
-            nbytes = self.n_positions * nrhs * x.itemsize
-            scratch = self._workspaces.get(nbytes)
-            scratch.fill_marks(nbytes)
-            arguments = (self._strips, b, x, scratch.data, np.int32(nrhs), scratch.launch)
-            function((blocks,), (THREADS,), arguments)
+            scratch = self._workspaces.get(2 * n * x.itemsize)
+            scratch.fill_marks(0)
+            y, right = scratch.parts(n * x.itemsize, 2)
+            count, columns = np.int64(n), np.int32(nrhs)
+            cuda.for_each(
+                "blocked", f"strips_enter<{value}>", n, count, self._row, b, right, y, columns
+            )
+            function((blocks,), (THREADS,), (self._strips, right, y, columns, scratch.launch))
+            cuda.for_each("blocked", f"strips_leave<{value}>", n, count, self._row, y, x, columns)
 
     def check(self) -> None:
         self._launcher.raise_if_stalled()

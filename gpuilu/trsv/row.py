@@ -12,18 +12,18 @@ import numpy as np
 
 from gpuilu.backend import cuda, namespace
 from gpuilu.dag import Levels, levels
-from gpuilu.triangle import Triangle, gather_rows
+from gpuilu.triangle import Pattern, Triangle, gather_rows
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import cut_long_rows
 
 __all__ = ["Row"]
 
-THREADS = 128  # of a block: four warps
+THREADS = 256  # of a block: eight warps, which share their tickets
 WARPS = THREADS // cuda.WARP
 LANES = (1, 2, 4, 8, 16, 32)  # a row may have
-IN_FLIGHT = 2  # entries a lane polls at once
+WIDE = 512  # tasks a level from which fewer lanes a row do: the warps are busy anyway
 LEVELS_AHEAD = 16  # levels that the warps in flight should cover
-FEWEST_BLOCKS = 2  # on each multiprocessor
+FEWEST_BLOCKS = 1  # on each multiprocessor
 SEGMENT, LONG = 64, 16  # rows beyond SEGMENT entries and LONG times the mean are cut
 
 
@@ -39,7 +39,6 @@ class Row(Plan):
 
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
-        self.lanes = _lanes(T)
         self._pack(T)
         self._launcher = cuda.Launcher()
         self._workspaces = cuda.Workspaces(self._launcher)
@@ -59,6 +58,7 @@ class Row(Plan):
         cut = cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
         P = cut.pattern
         found = levels(P)
+        self.lanes = _lanes(P, found.n_levels)
         order = found.level_order
         position = xp.empty(P.n, np.int32)
         position[order] = xp.arange(P.n, dtype=np.int32)
@@ -108,7 +108,7 @@ class Row(Plan):
         if key not in self._configurations:
             factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
             unit = str(self.T.unit_diagonal).lower()
-            parameters = f"{factor},{vector},{self.lanes},{IN_FLIGHT},{columns},{unit}"
+            parameters = f"{factor},{vector},{self.lanes},{in_flight(columns)},{columns},{unit}"
             function = cuda.kernel("row", f"row_solve<{parameters}>")
             self._configurations[key] = function, self._blocks(function)
         return self._configurations[key]
@@ -127,10 +127,19 @@ def columns_at_once(vector: str) -> int:
     return 2 if vector == "D" else 4
 
 
-def _lanes(T: Triangle) -> int:
-    """Lanes a row: about one an entry."""
-    mean = len(T.indices) / max(T.n, 1)
-    return next((lanes for lanes in LANES if lanes >= mean), LANES[-1])
+def in_flight(columns: int) -> int:
+    """Entries that a lane polls at once."""
+    return 4 if columns == 1 else 2
+
+
+def _lanes(P: Pattern, n_levels: int) -> int:
+    """Lanes a row: about one an entry, fewer where levels are wide."""
+    mean = len(P.indices) / max(P.n, 1)
+    lanes = next((lanes for lanes in LANES if lanes >= mean), LANES[-1])
+    rows_a_level = P.n / max(n_levels, 1)
+    while lanes > 1 and rows_a_level * lanes > WIDE * cuda.WARP:
+        lanes //= 2
+    return lanes
 
 
 def _tasks(found: Levels, rows: int) -> Any:

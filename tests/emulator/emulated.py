@@ -77,6 +77,9 @@ class Scratch:
         self.launch = launcher.struct(self.control)
         self._reset = reset
 
+    def parts(self, nbytes, count):
+        return [self.data[k * nbytes : (k + 1) * nbytes] for k in range(count)]
+
     def fill_marks(self, nbytes):
         if "control" in self._reset:
             self.control.view(np.uint8)[:] = cuda.MARK

@@ -86,7 +86,7 @@ def solve_marks(unit, seed):
 def rows(value):
     return (
         "row",
-        f"row_solve<{value},{value},2,{row.IN_FLIGHT},1,false>",
+        f"row_solve<{value},{value},2,{row.in_flight(1)},1,false>",
         f"reciprocals<{value}>",
     )
 

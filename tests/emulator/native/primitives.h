@@ -30,6 +30,12 @@ EMU_INLINE unsigned load_relaxed_shared(const unsigned* p) {
 EMU_INLINE void store_relaxed_shared(unsigned* p, unsigned v) {
     emu_store(p, v, 4, EMU_RELAXED);
 }
+EMU_INLINE unsigned long long load_relaxed_shared(const unsigned long long* p) {
+    return emu_load(p, 8, EMU_RELAXED);
+}
+EMU_INLINE void store_relaxed_shared(unsigned long long* p, unsigned long long v) {
+    emu_store(p, v, 8, EMU_RELAXED);
+}
 EMU_INLINE unsigned load_acquire_shared(const unsigned* p) {
     return unsigned(emu_load(p, 4, EMU_ACQUIRE));
 }
