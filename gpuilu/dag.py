@@ -15,7 +15,7 @@ from gpuilu.backend import cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 from gpuilu.triangle import Pattern
 
-__all__ = ["Levels", "levels"]
+__all__ = ["Levels", "in_degree", "levels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,11 @@ def count_levels(T: Pattern) -> int:
     if on_gpu(T.indptr):
         return int(_depths_cuda(T).max()) if T.n else 0
     return int(_level_of_rows(T.lower, T.indptr, T.indices)[1])
+
+
+def in_degree(T: Pattern) -> Any:
+    """How many rows each row depends on: int32, shape (n,)."""
+    return T.indptr[1:] - T.indptr[:-1]
 
 
 def _levels_cuda(T: Pattern) -> Levels:

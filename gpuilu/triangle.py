@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 
-__all__ = ["Pattern", "Transposed", "Triangle", "gather_rows"]
+__all__ = ["Pattern", "Transposed", "Triangle", "gather_rows", "transpose_pattern"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Transposed:
     def __init__(self, source: Triangle, conjugate: bool) -> None:
         self._source = source
         self._conjugate = conjugate and np.issubdtype(source.dtype, np.complexfloating)
-        indptr, indices, self._position = _transpose(source.indptr, source.indices)
+        indptr, indices, self._position = transpose_pattern(source.indptr, source.indices)
         diag = None if source.diag is None else np.empty_like(source.diag)
         data = np.empty_like(source.data)
         self.triangle = Triangle(not source.lower, indptr, indices, data, diag)
@@ -155,7 +155,7 @@ def _transpose_cuda(indptr: Any, indices: Any) -> tuple[Any, Any, Any]:
     return t_indptr, row.astype(np.int32)[position], position
 
 
-_transpose = by_device(_transpose_cpu, _transpose_cuda)
+transpose_pattern = by_device(_transpose_cpu, _transpose_cuda)
 
 
 @njit

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.trsv import selfsched_row
 from gpuilu.trsv.row import IN_FLIGHT, LANES, columns_at_once
 
 VALUES = tuple(VALUE_TYPES)
@@ -30,9 +33,29 @@ def _pattern() -> list[str]:
     ]
 
 
+def _by_pair(kernel: str, columns_at_once: Callable[[str], int]) -> list[str]:
+    """One right-hand side, and several at once."""
+    return [
+        f"{kernel}<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{columns}>"
+        for f, v in PAIRS
+        for columns in (1, columns_at_once(v))
+    ]
+
+
+def _by_pair_and_one(kernel: str) -> list[str]:
+    """Exactly one right-hand side, or any number."""
+    return [
+        f"{kernel}<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{one}>"
+        for f, v in PAIRS
+        for one in ("true", "false")
+    ]
+
+
 INSTANTIATIONS = {
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),
     "row": _row(),
+    "selfsched_col": _by_pair_and_one("selfsched_columns"),
+    "selfsched_row": _by_pair("selfsched_rows", selfsched_row.columns_at_once),
 }

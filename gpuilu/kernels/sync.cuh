@@ -4,7 +4,9 @@
 //   - `load_relaxed` / `store_relaxed` at device scope are morally strong and single-copy atomic for
 //     one machine word, so a value that *is* its own ready mark needs no fence at all;
 //   - `store_release` / `load_acquire` order everything before the store in the storing thread (and,
-//     through a preceding __syncwarp, in its warp) before everything after the load.
+//     through a preceding __syncwarp, in its warp) before everything after the load;
+//   - `fence_device` before a relaxed store or atomic makes that a release: one fence for many counts.
+//     A counter is only changed by atomics, so whoever acquires its last value has acquired all.
 // A word of all ones means "not ready": one memset of 0xff bytes resets vectors, flags and tickets.
 #pragma once
 #include "scalar.cuh"
@@ -55,6 +57,20 @@ __device__ __forceinline__ u32 load_relaxed_shared(const u32* p) {
 __device__ __forceinline__ void store_relaxed_shared(u32* p, u32 v) {
     asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "r"(v)
                  : "memory");
+}
+__device__ __forceinline__ u32 load_acquire_shared(const u32* p) {
+    u32 v;
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
+                 : "=r"(v)
+                 : "l"(__cvta_generic_to_shared(p))
+                 : "memory");
+    return v;
+}
+__device__ __forceinline__ void fence_device() {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+__device__ __forceinline__ void fence_block() {
+    asm volatile("fence.acq_rel.cta;" ::: "memory");
 }
 __device__ __forceinline__ void store_system(u32* p, u32 v) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
@@ -130,6 +146,42 @@ __device__ void publish(V* slot, V value) {
     for (int h = 0; h < Words<V>::count; ++h)
         store_relaxed(reinterpret_cast<Word*>(slot) + h,
                       w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
+}
+
+// ---- sums and counters --------------------------------------------------------------------------
+// Add to a sum, or to a counter, that others add to: relaxed, at device scope.
+__device__ inline void accumulate(float* sum, float v) {
+    atomicAdd(sum, v);
+}
+__device__ inline void accumulate(double* sum, double v) {
+    atomicAdd(sum, v);
+}
+template <class R>
+__device__ void accumulate(Complex<R>* sum, Complex<R> v) {
+    atomicAdd(&sum->re, v.re);
+    atomicAdd(&sum->im, v.im);
+}
+__device__ inline void count_up(u32* counter) {
+    atomicAdd(counter, 1u);
+}
+
+// Values in device memory that other threads of the launch add to or read.
+template <class V>
+__device__ V load_value(const V* p) {
+    using Word = typename Words<V>::type;
+    Word w[Words<V>::count];
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; ++h)
+        w[h] = load_relaxed(reinterpret_cast<const Word*>(p) + h);
+    return Words<V>::join(w);
+}
+template <class V>
+__device__ void store_value(V* p, V value) {
+    using Word = typename Words<V>::type;
+    Word w[Words<V>::count];
+    Words<V>::split(value, w);
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; ++h) store_relaxed(reinterpret_cast<Word*>(p) + h, w[h]);
 }
 
 // ---- tickets, patience, status ------------------------------------------------------------------
@@ -220,6 +272,15 @@ __device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Laun
 // Wait until a flag is no longer marked, and see everything its setter did before setting it.
 __device__ inline void await_flag(const u32* flag, Launch launch, Patience& patience, int lane) {
     while (__any_sync(FULL_WARP, load_acquire(flag) == MARK32))
+        if (patience.exhausted(launch, lane)) return;
+}
+
+// Wait until a counter that started as all ones has been counted up `target` times, and see what was
+// done before each count.
+__device__ inline void await_count(const u32* counter, u32 target, Launch launch,
+                                   Patience& patience, int lane) {
+    if (target == 0) return;
+    while (__any_sync(FULL_WARP, load_acquire(counter) + 1u != target))
         if (patience.exhausted(launch, lane)) return;
 }
 

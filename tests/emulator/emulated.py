@@ -21,7 +21,7 @@ from gpuilu.backend import compile as compiler
 from gpuilu.backend import cuda
 from gpuilu.errors import SolveStalledError
 from gpuilu.factor import ilu0
-from gpuilu.trsv import row
+from gpuilu.trsv import row, waiting
 
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
@@ -145,6 +145,7 @@ class Device:
         self._patches = [
             mock.patch.multiple(cuda, **here),
             mock.patch.multiple(row, THREADS=BLOCK, WARPS=warps),
+            mock.patch.multiple(waiting, THREADS=BLOCK),
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
             mock.patch.multiple(dag, CHUNK=CHUNK),
         ]

@@ -10,6 +10,7 @@ import emulator
 import numpy as np
 import pytest
 import reference
+import solving
 from emulated import Device, needs_compiler, sources
 from emulator import AddressError, CollectiveError, DeadlockError, RaceError
 from emulator_systems import dense_triangle, matrix, odd_values, triangle, values
@@ -17,6 +18,8 @@ from emulator_systems import dense_triangle, matrix, odd_values, triangle, value
 from gpuilu import dag
 from gpuilu.factor.ilu0 import ILU0, OK, _max_abs
 from gpuilu.trsv import row
+from gpuilu.trsv.selfsched_col import SelfScheduledColumns
+from gpuilu.trsv.selfsched_row import SelfScheduledRows
 from gpuilu.trsv.serial import Serial
 
 pytestmark = needs_compiler
@@ -83,6 +86,18 @@ def solve_marks(unit, seed):
     assert np.array_equal(np.isnan(x), np.isnan(expected))
 
 
+def scheduled_rows(unit, seed):
+    T = triangle("grid")
+    units = {"selfsched_row": unit}
+    solving.check(SelfScheduledRows, T, np.ones(T.n), seed=seed, units=units)
+
+
+def scheduled_columns(unit, seed):
+    T = triangle("grid")
+    units = {"selfsched_col": unit}
+    solving.check(SelfScheduledColumns, T, np.ones((T.n, 3)), seed=seed, units=units)
+
+
 def rows(value):
     return (
         "row",
@@ -99,6 +114,8 @@ KERNELS = {
     solve: rows("double"),
     solve_marks: rows("double"),
     solve_complex: rows("gpuilu::Complex<double>"),
+    scheduled_rows: ("selfsched_row", "selfsched_rows<double,double,1>"),
+    scheduled_columns: ("selfsched_col", "selfsched_columns<double,double,false>"),
 }
 
 
@@ -203,6 +220,33 @@ FAULTS = [
         "only the first half of a complex value is awaited",
         *(solve_complex, WRONG, "sync.cuh"),
         *("ready = ready && w[r][h] != Word(~Word(0));", "ready = ready && (h || w[r][h] + 1);"),
+    ),
+    *(
+        Fault(name, run, WRONG, *where)
+        for run in (scheduled_rows, scheduled_columns)
+        for name, *where in (
+            ("no fence before a count", "substitution.cuh", "fence_device();", ""),
+            (
+                "relaxed poll of a count",
+                "sync.cuh",
+                "load_acquire(counter)",
+                "load_relaxed(counter)",
+            ),
+        )
+    ),
+    Fault(
+        "no __syncwarp before the fence for other lanes",
+        *(scheduled_columns, WRONG, "substitution.cuh", "__syncwarp(); fence_device();"),
+        "fence_device();",
+    ),
+    Fault(
+        "no __syncwarp before x_j is stored",
+        *(scheduled_columns, WRONG, "substitution.cuh"),
+        *("__syncwarp(); // every lane has read x_j", ""),
+    ),
+    Fault(
+        "no barrier between two turns",
+        *(scheduled_rows, UNORDERED, "substitution.cuh", "++turn; __syncthreads();", "++turn;"),
     ),
 ]
 

@@ -30,6 +30,15 @@ EMU_INLINE unsigned load_relaxed_shared(const unsigned* p) {
 EMU_INLINE void store_relaxed_shared(unsigned* p, unsigned v) {
     emu_store(p, v, 4, EMU_RELAXED);
 }
+EMU_INLINE unsigned load_acquire_shared(const unsigned* p) {
+    return unsigned(emu_load(p, 4, EMU_ACQUIRE));
+}
+EMU_INLINE void fence_device() {
+    emu_fence(EMU_DEVICE);
+}
+EMU_INLINE void fence_block() {
+    emu_fence(EMU_BLOCK);
+}
 EMU_INLINE void store_system(unsigned* p, unsigned v) {
     emu_store(p, v, 4, EMU_RELAXED);
 }
