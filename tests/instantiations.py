@@ -57,5 +57,6 @@ INSTANTIATIONS = {
     "pattern": _pattern(),
     "row": _row(),
     "selfsched_col": _by_pair_and_one("selfsched_columns"),
+    "syncfree": _by_pair_and_one("syncfree_solve"),
     "selfsched_row": _by_pair("selfsched_rows", selfsched_row.columns_at_once),
 }

@@ -284,6 +284,14 @@ __device__ inline void await_count(const u32* counter, u32 target, Launch launch
         if (patience.exhausted(launch, lane)) return;
 }
 
+// The same for a counter in two parts, the one in shared memory starting as zero.
+__device__ inline void await_counts(const u32* counter, const u32* own, u32 target, Launch launch,
+                                    Patience& patience, int lane) {
+    if (target == 0) return;
+    while (__any_sync(FULL_WARP, load_acquire(counter) + 1u + load_acquire_shared(own) != target))
+        if (patience.exhausted(launch, lane)) return;
+}
+
 // Set a flag after everything this warp has done so far.
 __device__ inline void set_flag(u32* flag, int lane) {
     __syncwarp();

@@ -79,6 +79,9 @@ class Scratch:
         if "data" in self._reset:
             self.data[:nbytes] = cuda.MARK
 
+    def fill_zeros(self, offset, nbytes):
+        self.data[offset : offset + nbytes] = 0
+
 
 class Workspaces:
     def __init__(self, launcher, reset):

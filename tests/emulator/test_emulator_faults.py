@@ -21,6 +21,7 @@ from gpuilu.trsv import row
 from gpuilu.trsv.selfsched_col import SelfScheduledColumns
 from gpuilu.trsv.selfsched_row import SelfScheduledRows
 from gpuilu.trsv.serial import Serial
+from gpuilu.trsv.syncfree import SyncFree
 
 pytestmark = needs_compiler
 
@@ -98,6 +99,12 @@ def scheduled_columns(unit, seed):
     solving.check(SelfScheduledColumns, T, np.ones((T.n, 3)), seed=seed, units=units)
 
 
+def syncfree(unit, seed):
+    T = triangle("grid")
+    units = {"syncfree": unit}
+    solving.check(SyncFree, T, np.ones(T.n), seed=seed, resident=1 + seed % 2, units=units)
+
+
 def rows(value):
     return (
         "row",
@@ -114,6 +121,7 @@ KERNELS = {
     solve: rows("double"),
     solve_marks: rows("double"),
     solve_complex: rows("gpuilu::Complex<double>"),
+    syncfree: ("syncfree", "syncfree_solve<double,double,true>"),
     scheduled_rows: ("selfsched_row", "selfsched_rows<double,double,1>"),
     scheduled_columns: ("selfsched_col", "selfsched_columns<double,double,false>"),
 }
@@ -247,6 +255,21 @@ FAULTS = [
     Fault(
         "no barrier between two turns",
         *(scheduled_rows, UNORDERED, "substitution.cuh", "++turn; __syncthreads();", "++turn;"),
+    ),
+    Fault(
+        "no fence before a count in the block",
+        *(syncfree, RaceError, "syncfree.cu", "INSIDE ? fence_block() : fence_device();"),
+        "if (!INSIDE) fence_device();",
+    ),
+    Fault(
+        "no fence before a count beyond the block",
+        *(syncfree, WRONG, "syncfree.cu", "INSIDE ? fence_block() : fence_device();"),
+        "fence_block();",
+    ),
+    Fault(
+        "columns taken by blocks in the order in which they start",
+        *(syncfree, DeadlockError, "syncfree.cu", "ticket = take_ticket(launch);"),
+        "ticket = blockIdx.x;",
     ),
 ]
 
