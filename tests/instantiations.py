@@ -53,10 +53,12 @@ def _by_pair_and_one(kernel: str) -> list[str]:
 
 INSTANTIATIONS = {
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
+    "level_col": _by_pair_and_one("level_columns"),
+    "level_row": _by_pair("level_rows", selfsched_row.columns_at_once),
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),
     "row": _row(),
     "selfsched_col": _by_pair_and_one("selfsched_columns"),
-    "syncfree": _by_pair_and_one("syncfree_solve"),
     "selfsched_row": _by_pair("selfsched_rows", selfsched_row.columns_at_once),
+    "syncfree": _by_pair_and_one("syncfree_solve"),
 }

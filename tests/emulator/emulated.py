@@ -21,7 +21,7 @@ from gpuilu.backend import compile as compiler
 from gpuilu.backend import cuda
 from gpuilu.errors import SolveStalledError
 from gpuilu.factor import ilu0
-from gpuilu.trsv import row, waiting
+from gpuilu.trsv import level_launches, row, waiting
 
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
@@ -149,6 +149,7 @@ class Device:
             mock.patch.multiple(cuda, **here),
             mock.patch.multiple(row, THREADS=BLOCK, WARPS=warps),
             mock.patch.multiple(waiting, THREADS=BLOCK),
+            mock.patch.multiple(level_launches, THREADS=BLOCK),
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
             mock.patch.multiple(dag, CHUNK=CHUNK),
         ]
