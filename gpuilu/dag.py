@@ -74,7 +74,8 @@ def _levels_cuda(T: Pattern) -> Levels:
     return Levels(level, level_ptr, level_order)
 
 
-CHUNK = 1024  # threads of a block in levels.cu, one row each
+THREADS = 128  # of a block in levels.cu, one row each at a time
+BLOCKS = 8  # of them on a multiprocessor: wide grids need many rows in flight, but pollers cost
 
 
 def _depths_cuda(T: Pattern) -> Any:
@@ -83,9 +84,11 @@ def _depths_cuda(T: Pattern) -> Any:
     launcher = cuda.Launcher()
     control = cuda.marked(launcher.CONTROL_BYTES, np.uint8)
     function = cuda.kernel("levels", f"row_depths<{str(T.lower).lower()}>")
-    blocks = min(cuda.full_grid(function, CHUNK), -(-T.n // CHUNK))
+    resident = cuda.resident_blocks(function, THREADS)
+    most = cuda.full_grid(function, THREADS) // resident * min(resident, BLOCKS)
+    blocks = max(1, min(most, -(-T.n // THREADS)))
     arguments = (T.n, T.indptr, T.indices, depth, launcher.struct(control))
-    cuda.launch(function, blocks, CHUNK, *arguments)
+    cuda.launch(function, blocks, THREADS, *arguments)
     cuda.synchronize()
     launcher.raise_if_stalled()
     return depth

@@ -7,7 +7,6 @@ Inside `with Device(...)` what launches kernels runs as it is written (`Row`, `_
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass, field
 from unittest import mock
 
@@ -17,7 +16,6 @@ import pytest
 from instantiations import INSTANTIATIONS
 
 from gpuilu import dag
-from gpuilu.backend import compile as compiler
 from gpuilu.backend import cuda
 from gpuilu.errors import SolveStalledError
 from gpuilu.factor import ilu0
@@ -25,25 +23,15 @@ from gpuilu.trsv import level_launches, row, waiting
 
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
-CHUNK = 64  # rows of a block of levels.cu, instead of 1024
-BLOCK = 64  # threads of a block of the other waiting kernels
+BLOCK = 64  # threads of a block of the waiting kernels
 SHORT_BLOCK = 32  # and of those without waiting
 NEVER = 2**62  # ns
-
-
-def sources():
-    """The package's kernels and headers by file name, with small chunks."""
-    texts = compiler.sources()
-    chunk = f"constexpr int CHUNK = {CHUNK};"
-    small, found = re.subn(r"constexpr int CHUNK = \d+;", chunk, texts["levels.cu"])
-    assert found == 1, "levels.cu must say `constexpr int CHUNK = ...;` once"
-    return texts | {"levels.cu": small}
 
 
 def unit(family, kernels=None, texts=None):
     """A family with all that the package can launch of it, or with some kernels, compiled once."""
     kernels = INSTANTIATIONS[family] if kernels is None else kernels
-    return emulator.compile_unit(family, tuple(kernels), sources() if texts is None else texts)
+    return emulator.compile_unit(family, tuple(kernels), texts)
 
 
 class Launcher:
@@ -151,7 +139,7 @@ class Device:
             mock.patch.multiple(waiting, THREADS=BLOCK),
             mock.patch.multiple(level_launches, THREADS=BLOCK),
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
-            mock.patch.multiple(dag, CHUNK=CHUNK),
+            mock.patch.multiple(dag, THREADS=BLOCK),
         ]
         for patch in self._patches:
             patch.start()

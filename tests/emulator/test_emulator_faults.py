@@ -6,16 +6,18 @@ import re
 from dataclasses import dataclass
 from unittest import mock
 
+import cases
 import emulator
 import numpy as np
 import pytest
 import reference
 import solving
-from emulated import Device, needs_compiler, sources
+from emulated import Device, needs_compiler
 from emulator import AddressError, CollectiveError, DeadlockError, RaceError
 from emulator_systems import dense_triangle, matrix, odd_values, triangle, values
 
 from gpuilu import dag
+from gpuilu.backend.compile import sources
 from gpuilu.factor.ilu0 import ILU0, OK, _max_abs
 from gpuilu.trsv import row
 from gpuilu.trsv.selfsched_col import SelfScheduledColumns
@@ -31,10 +33,16 @@ UNORDERED = (RaceError, AddressError)  # shared memory may be read before anythi
 
 
 def levels(unit, seed):
-    T = triangle("chain", seed=seed)
+    T = triangle(("chain", "grid")[seed % 2], seed=seed)
     with Device(seed=seed, units={"levels": unit}, blocks=4, resident=1 + seed // 2 % 2):
         depth = dag._depths_cuda(T)
     assert np.array_equal(depth, dag.levels(T).level + 1)
+
+
+def levels_of_short_chain(unit, seed):
+    T = cases.as_triangle(cases.triangle(cases.gaps(60)))
+    with Device(seed=seed, units={"levels": unit}):
+        assert np.array_equal(dag._depths_cuda(T), dag.levels(T).level + 1)
 
 
 def ilu0(unit, seed, zero_pivot=None, boost=0.0):
@@ -115,6 +123,7 @@ def rows(value):
 
 KERNELS = {
     levels: ("levels", "row_depths<true>"),
+    levels_of_short_chain: ("levels", "row_depths<true>"),
     ilu0: ("ilu0", "ilu0_factor<double>"),
     failed_row: ("ilu0", "ilu0_factor<double>"),
     boosted: ("ilu0", "ilu0_factor<double>"),
@@ -194,25 +203,33 @@ FAULTS = [
         "u32 pending = wanted; if (wanted == 0) return;",
     ),
     Fault(
-        "blocks taken to start in order",
-        *(levels, DeadlockError, "levels.cu", "shared_ticket = take_ticket(launch)"),
-        "shared_ticket = blockIdx.x + gridDim.x * patience.seen++",
+        "runs taken by warps in the order in which they start",
+        *(levels, DeadlockError, "levels.cu", "lane == 0 ? take_ticket(launch) : 0"),
+        "(blockIdx.x + gridDim.x * patience.seen++) * blockDim.x / 32 + threadIdx.x / 32",
     ),
     Fault(
-        "no barrier after the ticket",
-        *(levels, UNORDERED, "levels.cu"),
-        *("local[threadIdx.x] = 0; __syncthreads();", "local[threadIdx.x] = 0;"),
+        "plain store of a depth that others poll",
+        *(levels, RaceError, "levels.cu", "store_relaxed(depth + i, u32(mine))"),
+        "depth[i] = u32(mine)",
     ),
     Fault(
-        "no barrier before shared memory is used again",
-        *(levels, RaceError, "levels.cu"),
-        *("__syncthreads(); // the chunk before is finished with `local`", ""),
+        "a chain taken to begin with the run",
+        *(levels_of_short_chain, WRONG, "levels.cu", "lane - o >= inside.start", "lane >= o"),
+    ),
+    Fault(
+        "a row inside the run that is not waited for",
+        *(levels, WRONG, "levels.cu", "(on & ((1u << inside.start) - 1)) == 0", "true"),
     ),
     Fault(
         "plain store to shared memory that others poll",
-        *(levels, RaceError, "levels.cu"),
-        "store_relaxed_shared(local + threadIdx.x, deepest + 1)",
-        "local[threadIdx.x] = deepest + 1",
+        *(syncfree, RaceError, "syncfree.cu"),
+        "count_up(INSIDE ? sums.own_counts + k : sums.counts + i);",
+        "INSIDE ? void(sums.own_counts[k]++) : count_up(sums.counts + i);",
+    ),
+    Fault(
+        "no barrier before shared memory that others initialise",
+        *(syncfree, UNORDERED, "syncfree.cu", "own_counts[threadIdx.x] = 0; __syncthreads();"),
+        "own_counts[threadIdx.x] = 0;",
     ),
     Fault(
         "a failed row is not published",
