@@ -134,10 +134,11 @@ __device__ void eliminate_column(const Matrix<F>& T, const Column<F>& mine, V* x
         __syncwarp(); // every lane has read x_j
         if (active && lane < group) store_value(x_j, value);
         Entry<F> entry = mine.entry;
+#pragma unroll 1
         for (int p = mine.begin + lane / group; p < mine.end;) {
             if (active)
-                accumulate(x + (long long)entry.index * nrhs + c0 + c,
-                           minus_product(V(0), V(entry.value), value));
+                add_relaxed(x + (long long)entry.index * nrhs + c0 + c,
+                            minus_product(V(0), V(entry.value), value));
             p += WARP / group;
             entry = load_entry(T, p, mine.end);
         }
@@ -158,8 +159,10 @@ __device__ inline void notify(u32* counts, const int* indices, const Dependents&
     if (them.begin == them.end) return;
     __syncwarp();
     fence_device();
-    if (them.first >= 0) count_up(counts + them.first);
-    for (int p = them.begin + lane + WARP; p < them.end; p += WARP) count_up(counts + indices[p]);
+    if (them.first >= 0) add_relaxed(counts + them.first, 1u);
+#pragma unroll 1
+    for (int p = them.begin + lane + WARP; p < them.end; p += WARP)
+        add_relaxed(counts + indices[p], 1u);
 }
 
 // ---- turns --------------------------------------------------------------------------------------

@@ -66,6 +66,16 @@ __device__ __forceinline__ u32 load_acquire_shared(const u32* p) {
                  : "memory");
     return v;
 }
+// Sums and counters that several threads add to.
+__device__ __forceinline__ void add_relaxed(u32* p, u32 v) {
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+__device__ __forceinline__ void add_relaxed(float* p, float v) {
+    asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory");
+}
+__device__ __forceinline__ void add_relaxed(double* p, double v) {
+    asm volatile("red.relaxed.gpu.global.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory");
+}
 __device__ __forceinline__ void fence_device() {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
@@ -149,20 +159,22 @@ __device__ void publish(V* slot, V value) {
 }
 
 // ---- sums and counters --------------------------------------------------------------------------
-// Add to a sum, or to a counter, that others add to: relaxed, at device scope.
-__device__ inline void accumulate(float* sum, float v) {
-    atomicAdd(sum, v);
+// Add to a complex sum: two words, which may arrive apart.
+template <class R>
+__device__ void add_relaxed(Complex<R>* sum, Complex<R> v) {
+    add_relaxed(&sum->re, v.re);
+    add_relaxed(&sum->im, v.im);
 }
-__device__ inline void accumulate(double* sum, double v) {
+
+// The same in shared memory.
+template <class R>
+__device__ void add_relaxed_shared(R* sum, R v) {
     atomicAdd(sum, v);
 }
 template <class R>
-__device__ void accumulate(Complex<R>* sum, Complex<R> v) {
+__device__ void add_relaxed_shared(Complex<R>* sum, Complex<R> v) {
     atomicAdd(&sum->re, v.re);
     atomicAdd(&sum->im, v.im);
-}
-__device__ inline void count_up(u32* counter) {
-    atomicAdd(counter, 1u);
 }
 
 // Values in device memory that other threads of the launch add to or read.

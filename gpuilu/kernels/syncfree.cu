@@ -28,21 +28,30 @@ template <bool INSIDE, class F, class V>
 __device__ void spread(const Matrix<F>& T, const Column<F>& mine, const Sums<V>& sums, V x_j, int c,
                        int group, int lane) {
     Entry<F> entry = mine.entry;
+#pragma unroll 1
     for (int p = mine.begin + lane / group; p < mine.end;) {
         const int k = sums.place(entry.index);
-        V* sum =
-            INSIDE ? sums.own + k * sums.stride : sums.all + (long long)entry.index * sums.width;
-        if (c < sums.width && INSIDE == (k >= 0))
-            accumulate(sum + c, minus_product(V(0), V(entry.value), x_j));
+        const V term = minus_product(V(0), V(entry.value), x_j);
+        if (c < sums.width && INSIDE == (k >= 0)) {
+            if (INSIDE)
+                add_relaxed_shared(sums.own + k * sums.stride + c, term);
+            else
+                add_relaxed(sums.all + (long long)entry.index * sums.width + c, term);
+        }
         p += WARP / group;
         entry = load_entry(T, p, mine.end);
     }
     __syncwarp();
     INSIDE ? fence_block() : fence_device();
+#pragma unroll 1
     for (int p = mine.begin + lane; p < mine.end; p += WARP) {
         const int i = group == 1 && p < mine.begin + WARP ? mine.entry.index : T.indices[p];
         const int k = sums.place(i);
-        if (INSIDE == (k >= 0)) count_up(INSIDE ? sums.own_counts + k : sums.counts + i);
+        if (INSIDE != (k >= 0)) continue;
+        if (INSIDE)
+            add_relaxed_shared(sums.own_counts + k, 1u);
+        else
+            add_relaxed(sums.counts + i, 1u);
     }
 }
 

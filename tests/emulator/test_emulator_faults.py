@@ -223,8 +223,8 @@ FAULTS = [
     Fault(
         "plain store to shared memory that others poll",
         *(syncfree, RaceError, "syncfree.cu"),
-        "count_up(INSIDE ? sums.own_counts + k : sums.counts + i);",
-        "INSIDE ? void(sums.own_counts[k]++) : count_up(sums.counts + i);",
+        "add_relaxed_shared(sums.own_counts + k, 1u);",
+        "sums.own_counts[k]++;",
     ),
     Fault(
         "no barrier before shared memory that others initialise",

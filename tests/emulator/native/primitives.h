@@ -33,6 +33,10 @@ EMU_INLINE void store_relaxed_shared(unsigned* p, unsigned v) {
 EMU_INLINE unsigned load_acquire_shared(const unsigned* p) {
     return unsigned(emu_load(p, 4, EMU_ACQUIRE));
 }
+template <class T>
+EMU_INLINE std::enable_if_t<std::is_arithmetic_v<T>> add_relaxed(T* p, T v) {
+    atomicAdd(p, v);
+}
 EMU_INLINE void fence_device() {
     emu_fence(EMU_DEVICE);
 }
