@@ -146,13 +146,35 @@ def _transpose_cpu(indptr, indices):
     return t_indptr, t_indices, position
 
 
+LONGEST_RANKED = 4096  # entries of a column, each of which reads the whole column
+
+
 def _transpose_cuda(indptr: Any, indices: Any) -> tuple[Any, Any, Any]:
-    xp, n = namespace(indptr), len(indptr) - 1
+    xp, n, nnz = namespace(indptr), len(indptr) - 1, len(indices)
+    counts = xp.zeros(n, np.uint32)
+    cuda.for_each("transpose", "count_columns", nnz, nnz, indices, counts)
     t_indptr = xp.zeros(n + 1, np.int32)
-    t_indptr[1:] = xp.cumsum(xp.bincount(indices, minlength=n))
+    t_indptr[1:] = xp.cumsum(counts, dtype=np.int32)
+    if nnz and int(counts.max()) > LONGEST_RANKED:
+        return t_indptr, *_sorted_by_column(indptr, indices)
+    fill, scattered = t_indptr[:-1].copy(), xp.empty(nnz, np.uint64)
+    rows = LANES * n if nnz else 0
+    cuda.for_each("transpose", "scatter_entries", rows, n, indptr, indices, fill, scattered)
+    t_indices, position = xp.empty(nnz, np.int32), xp.empty(nnz, np.int32)
+    made = (t_indptr, scattered, t_indices, position)
+    cuda.for_each("transpose", "rank_entries", nnz, nnz, indices, *made)
+    return t_indptr, t_indices, position
+
+
+LANES = 8  # a row in transpose.cu
+
+
+def _sorted_by_column(indptr: Any, indices: Any) -> tuple[Any, Any]:
+    """Row and position of every entry, column after column."""
+    xp = namespace(indptr)
     position = xp.argsort(indices, kind="stable").astype(np.int32)
     row = xp.searchsorted(indptr[1:], xp.arange(len(indices), dtype=np.int32), side="right")
-    return t_indptr, row.astype(np.int32)[position], position
+    return row.astype(np.int32)[position], position
 
 
 transpose_pattern = by_device(_transpose_cpu, _transpose_cuda)

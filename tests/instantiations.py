@@ -53,6 +53,7 @@ def _by_pair_and_one(kernel: str) -> list[str]:
 
 INSTANTIATIONS = {
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
+    "kahn": ["first_roots", "remove_roots"],
     "level_col": _by_pair_and_one("level_columns"),
     "level_row": _by_pair("level_rows", selfsched_row.columns_at_once),
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
@@ -61,4 +62,5 @@ INSTANTIATIONS = {
     "selfsched_col": _by_pair_and_one("selfsched_columns"),
     "selfsched_row": _by_pair("selfsched_rows", selfsched_row.columns_at_once),
     "syncfree": _by_pair_and_one("syncfree_solve"),
+    "transpose": ["count_columns", "scatter_entries", "rank_entries"],
 }
