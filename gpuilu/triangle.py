@@ -146,7 +146,8 @@ def _transpose_cpu(indptr, indices):
     return t_indptr, t_indices, position
 
 
-LONGEST_RANKED = 4096  # entries of a column, each of which reads the whole column
+LANES = 8  # a row in transpose.cu
+READS = 128  # on average an entry may make, to find its place in its column by reading all of it
 
 
 def _transpose_cuda(indptr: Any, indices: Any) -> tuple[Any, Any, Any]:
@@ -155,7 +156,7 @@ def _transpose_cuda(indptr: Any, indices: Any) -> tuple[Any, Any, Any]:
     cuda.for_each("transpose", "count_columns", nnz, nnz, indices, counts)
     t_indptr = xp.zeros(n + 1, np.int32)
     t_indptr[1:] = xp.cumsum(counts, dtype=np.int32)
-    if nnz and int(counts.max()) > LONGEST_RANKED:
+    if float((counts.astype(np.float64) ** 2).sum()) > READS * nnz:
         return t_indptr, *_sorted_by_column(indptr, indices)
     fill, scattered = t_indptr[:-1].copy(), xp.empty(nnz, np.uint64)
     rows = LANES * n if nnz else 0
@@ -164,9 +165,6 @@ def _transpose_cuda(indptr: Any, indices: Any) -> tuple[Any, Any, Any]:
     made = (t_indptr, scattered, t_indices, position)
     cuda.for_each("transpose", "rank_entries", nnz, nnz, indices, *made)
     return t_indptr, t_indices, position
-
-
-LANES = 8  # a row in transpose.cu
 
 
 def _sorted_by_column(indptr: Any, indices: Any) -> tuple[Any, Any]:

@@ -30,5 +30,5 @@ def test_the_transpose_is_that_of_the_cpu_whatever_the_schedule(name):
 
 
 def test_long_columns_are_sorted_instead():
-    with mock.patch.object(triangle, "LONGEST_RANKED", 100):
+    with mock.patch.object(triangle, "READS", 1):
         assert check(matrix("arrow"), 0) == ["count_columns"]

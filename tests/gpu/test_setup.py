@@ -57,12 +57,10 @@ def test_levels_equal_those_of_the_cpu(csp, name):
         assert count_levels(theirs) == a.n_levels
 
 
-@pytest.mark.parametrize("longest", [0, 4096])
+@pytest.mark.parametrize("reads", [0, 128])
 @pytest.mark.parametrize("name", CASES)
-def test_the_transpose_by_counting_or_sorting_equals_that_of_the_cpu(
-    csp, monkeypatch, name, longest
-):
-    monkeypatch.setattr(triangle, "LONGEST_RANKED", longest)
+def test_the_transpose_by_counting_or_sorting_equals_that_of_the_cpu(csp, monkeypatch, name, reads):
+    monkeypatch.setattr(triangle, "READS", reads)
     A = CASES[name](np.float64)
     for mine, theirs in zip(
         factors(A, device="cpu").triangles, factors(on_gpu(csp, A)).triangles, strict=True
