@@ -70,7 +70,7 @@ __device__ void spread(const Matrix<F>& T, const Column<F>& mine, const Sums<V>&
 // Source: Liu et al. (2016), algorithm 2, which takes blocks to start in order; several right-hand
 // sides as in the follow-up of 2017.
 template <class F, class V, bool ONE>
-__global__ void __launch_bounds__(MOST_WARPS* WARP)
+__global__ void __launch_bounds__(MOST_WARPS* WARP, ONE ? 8 : 1)
     syncfree_solve(Matrix<F> T, const int* row_ptr, const V* b, V* x, u32* counts, int lower,
                    int nrhs, int c0, Launch launch) {
     constexpr int STRIDE = ONE ? 1 : WARP;
