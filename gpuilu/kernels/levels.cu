@@ -65,21 +65,21 @@ __device__ inline int depth_inside(const Inside& inside, int deepest, int lane) 
     return depth;
 }
 
-// The largest of depth[indices[p]], p in begin .. end; 0 of none. Whole warp: all polls of a lane in
-// flight at once, and a vote to leave together.
-__device__ inline int await_deepest(const int* indices, int begin, int end, const u32* depth,
-                                    Launch launch, Patience& patience, int lane) {
+// The largest depth of `length` rows `j`; 0 of none. Whole warp: all polls of a lane in flight at
+// once, and a vote to leave together.
+__device__ inline int await_deepest(const int* j, int length, const u32* depth, Launch launch,
+                                    Patience& patience, int lane) {
     constexpr int ABSENT = -1; // and 0 is "not yet"
     int deepest = 0;
     bool more = true;
-    for (int p = begin; more; p += IN_FLIGHT) {
-        more = __any_sync(FULL_WARP, p + IN_FLIGHT < end);
+    for (; more; j += IN_FLIGHT, length -= IN_FLIGHT) {
+        more = __any_sync(FULL_WARP, length > IN_FLIGHT);
         const u32* slot[IN_FLIGHT];
         int found[IN_FLIGHT];
 #pragma unroll
         for (int r = 0; r < IN_FLIGHT; ++r) {
-            found[r] = p + r < end ? 0 : ABSENT;
-            slot[r] = depth + (p + r < end ? indices[p + r] : 0);
+            found[r] = r < length ? 0 : ABSENT;
+            slot[r] = depth + (r < length ? j[r] : 0);
         }
         while (true) {
 #pragma unroll
@@ -121,7 +121,8 @@ __global__ void __launch_bounds__(256)
         int begin = i < 0 ? 0 : indptr[i], end = i < 0 ? 0 : indptr[i + 1];
         const u32 on = split_off<LOWER>(n, indices, first, begin, end);
         const Inside inside = analysed(on, lane);
-        const int deepest = await_deepest(indices, begin, end, depth, launch, patience, lane);
+        const int deepest =
+            await_deepest(indices + begin, end - begin, depth, launch, patience, lane);
         const int mine = depth_inside(inside, deepest, lane);
         if (i >= 0) store_relaxed(depth + i, u32(mine)); // some depth after an abandoned wait too
     }
