@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuilu.backend import cuda, namespace, on_gpu
+from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 from gpuilu.triangle import Pattern
 
-__all__ = ["Levels", "levels"]
+__all__ = ["Levels", "in_degree", "level_sets", "levels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,8 @@ class Levels:
 def levels(T: Pattern) -> Levels:
     """Level sets of T: O(n + nnz), on a GPU in one launch and a sort."""
     if on_gpu(T.indptr):
-        return _levels_cuda(T)
-    level, n_levels = _level_of_rows(T.lower, T.indptr, T.indices)
-    level_ptr, level_order = _order_by_level(level, n_levels)
-    return Levels(level, level_ptr, level_order)
+        return level_sets(_depths_cuda(T).view(np.int32) - np.int32(1))
+    return level_sets(_level_of_rows(T.lower, T.indptr, T.indices)[0])
 
 
 def count_levels(T: Pattern) -> int:
@@ -56,12 +54,20 @@ def count_levels(T: Pattern) -> int:
     return int(_level_of_rows(T.lower, T.indptr, T.indices)[1])
 
 
-def _levels_cuda(T: Pattern) -> Levels:
-    xp = namespace(T.indptr)
-    if T.n == 0:
-        none = xp.empty(0, np.int32)
-        return Levels(none, xp.zeros(1, np.int32), none)
-    level = _depths_cuda(T).view(np.int32) - np.int32(1)
+def in_degree(T: Pattern) -> Any:
+    """How many rows each row depends on: int32, shape (n,)."""
+    return T.indptr[1:] - T.indptr[:-1]
+
+
+def _level_sets_cpu(level: np.ndarray) -> Levels:
+    """The level sets when the level of every row is known."""
+    return Levels(level, *_order_by_level(level, int(level.max(initial=-1)) + 1))
+
+
+def _level_sets_cuda(level: Any) -> Levels:
+    xp = namespace(level)
+    if len(level) == 0:
+        return Levels(level, xp.zeros(1, np.int32), level)
     level_order = xp.argsort(level, kind="stable").astype(np.int32)
     n_levels = int(level[level_order[-1]]) + 1
     boundaries = xp.arange(n_levels + 1, dtype=np.int32)
@@ -69,7 +75,11 @@ def _levels_cuda(T: Pattern) -> Levels:
     return Levels(level, level_ptr, level_order)
 
 
-CHUNK = 1024  # threads of a block in levels.cu, one row each
+level_sets = by_device(_level_sets_cpu, _level_sets_cuda)
+
+
+THREADS = 128  # of a block in levels.cu, one row each at a time
+BLOCKS = 8  # of them on a multiprocessor: wide grids need many rows in flight, but pollers cost
 
 
 def _depths_cuda(T: Pattern) -> Any:
@@ -78,9 +88,11 @@ def _depths_cuda(T: Pattern) -> Any:
     launcher = cuda.Launcher()
     control = cuda.marked(launcher.CONTROL_BYTES, np.uint8)
     function = cuda.kernel("levels", f"row_depths<{str(T.lower).lower()}>")
-    blocks = min(cuda.full_grid(function, CHUNK), -(-T.n // CHUNK))
+    resident = cuda.resident_blocks(function, THREADS)
+    most = cuda.full_grid(function, THREADS) // resident * min(resident, BLOCKS)
+    blocks = max(1, min(most, -(-T.n // THREADS)))
     arguments = (T.n, T.indptr, T.indices, depth, launcher.struct(control))
-    cuda.launch(function, blocks, CHUNK, *arguments)
+    cuda.launch(function, blocks, THREADS, *arguments)
     cuda.synchronize()
     launcher.raise_if_stalled()
     return depth

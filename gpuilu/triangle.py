@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 
-__all__ = ["Pattern", "Transposed", "Triangle", "gather_rows"]
+__all__ = ["Pattern", "Transposed", "Triangle", "gather_rows", "transpose_pattern"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Transposed:
     def __init__(self, source: Triangle, conjugate: bool) -> None:
         self._source = source
         self._conjugate = conjugate and np.issubdtype(source.dtype, np.complexfloating)
-        indptr, indices, self._position = _transpose(source.indptr, source.indices)
+        indptr, indices, self._position = transpose_pattern(source.indptr, source.indices)
         diag = None if source.diag is None else np.empty_like(source.diag)
         data = np.empty_like(source.data)
         self.triangle = Triangle(not source.lower, indptr, indices, data, diag)
@@ -146,16 +146,36 @@ def _transpose_cpu(indptr, indices):
     return t_indptr, t_indices, position
 
 
+LANES = 8  # a row in transpose.cu
+READS = 128  # on average an entry may make, to find its place in its column by reading all of it
+
+
 def _transpose_cuda(indptr: Any, indices: Any) -> tuple[Any, Any, Any]:
-    xp, n = namespace(indptr), len(indptr) - 1
+    xp, n, nnz = namespace(indptr), len(indptr) - 1, len(indices)
+    counts = xp.zeros(n, np.uint32)
+    cuda.for_each("transpose", "count_columns", nnz, nnz, indices, counts)
     t_indptr = xp.zeros(n + 1, np.int32)
-    t_indptr[1:] = xp.cumsum(xp.bincount(indices, minlength=n))
+    t_indptr[1:] = xp.cumsum(counts, dtype=np.int32)
+    if float((counts.astype(np.float64) ** 2).sum()) > READS * nnz:
+        return t_indptr, *_sorted_by_column(indptr, indices)
+    fill, scattered = t_indptr[:-1].copy(), xp.empty(nnz, np.uint64)
+    rows = LANES * n if nnz else 0
+    cuda.for_each("transpose", "scatter_entries", rows, n, indptr, indices, fill, scattered)
+    t_indices, position = xp.empty(nnz, np.int32), xp.empty(nnz, np.int32)
+    made = (t_indptr, scattered, t_indices, position)
+    cuda.for_each("transpose", "rank_entries", nnz, nnz, indices, *made)
+    return t_indptr, t_indices, position
+
+
+def _sorted_by_column(indptr: Any, indices: Any) -> tuple[Any, Any]:
+    """Row and position of every entry, column after column."""
+    xp = namespace(indptr)
     position = xp.argsort(indices, kind="stable").astype(np.int32)
     row = xp.searchsorted(indptr[1:], xp.arange(len(indices), dtype=np.int32), side="right")
-    return t_indptr, row.astype(np.int32)[position], position
+    return row.astype(np.int32)[position], position
 
 
-_transpose = by_device(_transpose_cpu, _transpose_cuda)
+transpose_pattern = by_device(_transpose_cpu, _transpose_cuda)
 
 
 @njit

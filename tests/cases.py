@@ -19,19 +19,34 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 # ---- algorithms ----------------------------------------------------------------------------------
 
 
-def algorithm_parameters():
+def algorithm_parameters(keep=lambda plan: True):
     """(name, device) of every registered algorithm; those of a GPU carry the marker."""
     return [
         pytest.param(
             name, device, id=f"{name}-{device}", marks=() if device == "cpu" else pytest.mark.gpu
         )
-        for name, device in sorted(algorithms())
+        for (name, device), plan in sorted(algorithms().items())
+        if keep(plan)
     ]
 
 
 def every_algorithm(test):
     """Run a test once for each registered algorithm."""
     return pytest.mark.parametrize(("name", "device"), algorithm_parameters())(test)
+
+
+def every_deterministic_algorithm(test):
+    """Run a test once for each that gives the same bits every time."""
+    parameters = algorithm_parameters(lambda plan: plan.deterministic)
+    return pytest.mark.parametrize(("name", "device"), parameters)(test)
+
+
+def assert_same_answer(name, device, x, y):
+    """The same bits; up to rounding where the algorithm does not promise more."""
+    if algorithms()[name, device].deterministic:
+        np.testing.assert_array_equal(x, y)
+    else:
+        assert np.linalg.norm(x - y) <= 1e-12 * np.linalg.norm(y)
 
 
 def forced(name, device):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.trsv import selfsched_row
 from gpuilu.trsv.blocked import WIDTHS
 from gpuilu.trsv.row import LANES, columns_at_once, in_flight
 
@@ -29,7 +32,9 @@ def _blocked() -> list[str]:
         for K in WIDTHS
         for columns in (1, columns_at_once(v))
         for unit in ("true", "false")
-    ] + [f"{kernel}<{VALUE_TYPES[v]}>" for kernel in ("strips_enter", "strips_leave") for v in VALUES]
+    ] + [
+        f"{kernel}<{VALUE_TYPES[v]}>" for kernel in ("strips_enter", "strips_leave") for v in VALUES
+    ]
 
 
 def _pattern() -> list[str]:
@@ -41,7 +46,8 @@ def _pattern() -> list[str]:
     ]
 
 
-def _tiles(kernel: str) -> list[str]:
+def _by_pair(kernel: str, columns_at_once: Callable[[str], int]) -> list[str]:
+    """One right-hand side, and several at once."""
     return [
         f"{kernel}<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{columns}>"
         for f, v in PAIRS
@@ -51,18 +57,34 @@ def _tiles(kernel: str) -> list[str]:
 
 def _tile_level() -> list[str]:
     return [
-        *_tiles("solve_levels"),
+        *_by_pair("solve_levels", columns_at_once),
         *(f"solve_diagonals<{VALUE_TYPES[f]},{VALUE_TYPES[v]}>" for f, v in PAIRS),
         *(f"fill_tiles<{VALUE_TYPES[v]}>" for v in VALUES),
+    ]
+
+
+def _by_pair_and_one(kernel: str) -> list[str]:
+    """Exactly one right-hand side, or any number."""
+    return [
+        f"{kernel}<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{one}>"
+        for f, v in PAIRS
+        for one in ("true", "false")
     ]
 
 
 INSTANTIATIONS = {
     "blocked": _blocked(),
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
+    "kahn": ["first_roots", "remove_roots"],
+    "level_col": _by_pair_and_one("level_columns"),
+    "level_row": _by_pair("level_rows", selfsched_row.columns_at_once),
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),
     "row": _row(),
+    "selfsched_col": _by_pair_and_one("selfsched_columns"),
+    "selfsched_row": _by_pair("selfsched_rows", selfsched_row.columns_at_once),
+    "syncfree": _by_pair_and_one("syncfree_solve"),
     "tile_level": _tile_level(),
-    "tile_syncfree": _tiles("solve_tile_rows"),
+    "tile_syncfree": _by_pair("solve_tile_rows", columns_at_once),
+    "transpose": ["count_columns", "scatter_entries", "rank_entries"],
 }

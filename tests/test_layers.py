@@ -19,6 +19,7 @@ RANKS = [
     ["backend"],
     ["csr", "triangle"],
     ["dag"],
+    ["kahn"],
     ["factor", "trsv"],
     FACE,
     [""],

@@ -293,6 +293,12 @@ class Scratch:
         nbytes += Launcher.CONTROL_BYTES
         memsetAsync(self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
 
+    def fill_zeros(self, offset: int, nbytes: int) -> None:
+        """Set bytes of data, from `offset` on, to zero."""
+        if nbytes:
+            address = int(self.data) + offset
+            cupy().cuda.runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
+
 
 class Workspaces:
     """Scratch memory for one object: a block for each stream, and a private one for each capture.

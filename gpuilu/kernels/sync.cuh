@@ -4,7 +4,9 @@
 //   - `load_relaxed` / `store_relaxed` at device scope are morally strong and single-copy atomic for
 //     one machine word, so a value that *is* its own ready mark needs no fence at all;
 //   - `store_release` / `load_acquire` order everything before the store in the storing thread (and,
-//     through a preceding __syncwarp, in its warp) before everything after the load.
+//     through a preceding __syncwarp, in its warp) before everything after the load;
+//   - `fence_device` before a relaxed store or atomic makes that a release: one fence for many counts.
+//     A counter is only changed by atomics, so whoever acquires its last value has acquired all.
 // A word of all ones means "not ready": one memset of 0xff bytes resets vectors, flags and tickets.
 #pragma once
 #include "scalar.cuh"
@@ -122,6 +124,22 @@ __device__ __forceinline__ void write_shared(SharedAddress at, const T& value) {
 __device__ __forceinline__ u32 kept(u32 v) {
     return __shfl_sync(FULL_WARP, v, threadIdx.x & 31);
 }
+// Sums and counters that several threads add to.
+__device__ __forceinline__ void add_relaxed(u32* p, u32 v) {
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+__device__ __forceinline__ void add_relaxed(float* p, float v) {
+    asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory");
+}
+__device__ __forceinline__ void add_relaxed(double* p, double v) {
+    asm volatile("red.relaxed.gpu.global.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory");
+}
+__device__ __forceinline__ void fence_device() {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+__device__ __forceinline__ void fence_block() {
+    asm volatile("fence.acq_rel.cta;" ::: "memory");
+}
 __device__ __forceinline__ void store_system(u32* p, u32 v) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
@@ -196,6 +214,44 @@ __device__ void publish(V* slot, V value) {
     for (int h = 0; h < Words<V>::count; ++h)
         store_relaxed(reinterpret_cast<Word*>(slot) + h,
                       w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
+}
+
+// ---- sums and counters --------------------------------------------------------------------------
+// Add to a complex sum: two words, which may arrive apart.
+template <class R>
+__device__ void add_relaxed(Complex<R>* sum, Complex<R> v) {
+    add_relaxed(&sum->re, v.re);
+    add_relaxed(&sum->im, v.im);
+}
+
+// The same in shared memory.
+template <class R>
+__device__ void add_relaxed_shared(R* sum, R v) {
+    atomicAdd(sum, v);
+}
+template <class R>
+__device__ void add_relaxed_shared(Complex<R>* sum, Complex<R> v) {
+    atomicAdd(&sum->re, v.re);
+    atomicAdd(&sum->im, v.im);
+}
+
+// Values in device memory that other threads of the launch add to or read.
+template <class V>
+__device__ V load_value(const V* p) {
+    using Word = typename Words<V>::type;
+    Word w[Words<V>::count];
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; ++h)
+        w[h] = load_relaxed(reinterpret_cast<const Word*>(p) + h);
+    return Words<V>::join(w);
+}
+template <class V>
+__device__ void store_value(V* p, V value) {
+    using Word = typename Words<V>::type;
+    Word w[Words<V>::count];
+    Words<V>::split(value, w);
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; ++h) store_relaxed(reinterpret_cast<Word*>(p) + h, w[h]);
 }
 
 // ---- tickets, patience, status ------------------------------------------------------------------
@@ -334,6 +390,23 @@ __device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Laun
 // Wait until a flag is no longer marked, and see everything its setter did before setting it.
 __device__ inline void await_flag(const u32* flag, Launch launch, Patience& patience, int lane) {
     while (__any_sync(FULL_WARP, load_acquire(flag) == MARK32))
+        if (patience.exhausted(launch, lane)) return;
+}
+
+// Wait until a counter that started as all ones has been counted up `target` times, and see what was
+// done before each count.
+__device__ inline void await_count(const u32* counter, u32 target, Launch launch,
+                                   Patience& patience, int lane) {
+    if (target == 0) return;
+    while (__any_sync(FULL_WARP, load_acquire(counter) + 1u != target))
+        if (patience.exhausted(launch, lane)) return;
+}
+
+// The same for a counter in two parts, the one in shared memory starting as zero.
+__device__ inline void await_counts(const u32* counter, const u32* own, u32 target, Launch launch,
+                                    Patience& patience, int lane) {
+    if (target == 0) return;
+    while (__any_sync(FULL_WARP, load_acquire(counter) + 1u + load_acquire_shared(own) != target))
         if (patience.exhausted(launch, lane)) return;
 }
 

@@ -66,9 +66,7 @@ class Blocked(Plan):
         self._far_source = split.far_source
         if P.n != T.n:  # what is -1 in `source` of a cut is a value of -1, not a missing entry
             none = np.int32(-2)
-            self._near_source = xp.where(
-                split.near_source < 0, none, cut.source[split.near_source]
-            )
+            self._near_source = xp.where(split.near_source < 0, none, cut.source[split.near_source])
             self._far_source = cut.source[split.far_source]
         else:
             self._near_source[self._near_source < 0] = -2

@@ -16,7 +16,7 @@ from gpuilu.csr import row_of_entries
 from gpuilu.dag import Levels
 from gpuilu.triangle import Pattern
 
-__all__ = ["Steps", "Split", "in_steps", "split_entries"]
+__all__ = ["Split", "Steps", "in_steps", "split_entries"]
 
 LANES = 32  # positions of a step
 PAD = 8  # a strip's steps are a multiple of this
@@ -101,9 +101,7 @@ def split_entries(P: Pattern, found: Levels, steps: Steps, widths: tuple[int, ..
     xp = namespace(P.indptr)
     row = row_of_entries(P.indptr, len(P.indices))
     at, of = steps.position[row], steps.position[P.indices]
-    near = (steps.strip[row] == steps.strip[P.indices]) & (
-        at - at % LANES - of <= WINDOW - LANES
-    )
+    near = (steps.strip[row] == steps.strip[P.indices]) & (at - at % LANES - of <= WINDOW - LANES)
     # By position; near entries first, the latest of them first; far ones in the order of need.
     level = found.level[P.indices].astype(np.int64)
     n_levels = max(found.n_levels, 1)

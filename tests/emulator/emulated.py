@@ -21,27 +21,23 @@ from gpuilu.backend import compile as compiler
 from gpuilu.backend import cuda
 from gpuilu.errors import SolveStalledError
 from gpuilu.factor import ilu0
-from gpuilu.trsv import blocked, row, strips
+from gpuilu.trsv import blocked, level_launches, row, strips, waiting
 
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
-CHUNK = 64  # rows of a block of levels.cu, instead of 1024
 WINDOW = 96  # positions that a block of blocked.cu remembers, instead of 1024
-BLOCK = 64  # threads of a block of the other waiting kernels
+BLOCK = 64  # threads of a block of the waiting kernels
 SHORT_BLOCK = 32  # and of those without waiting
 NEVER = 2**62  # ns
 
 
 def sources():
-    """The package's kernels and headers by file name, with small chunks."""
+    """The package's kernels and headers by file name, with a small window."""
     texts = compiler.sources()
-    chunk = f"constexpr int CHUNK = {CHUNK};"
-    small, found = re.subn(r"constexpr int CHUNK = \d+;", chunk, texts["levels.cu"])
-    assert found == 1, "levels.cu must say `constexpr int CHUNK = ...;` once"
     window = f"constexpr int WINDOW = {WINDOW};"
     short, found = re.subn(r"constexpr int WINDOW = \d+;", window, texts["blocked.cu"])
     assert found == 1, "blocked.cu must say `constexpr int WINDOW = ...;` once"
-    return texts | {"levels.cu": small, "blocked.cu": short}
+    return texts | {"blocked.cu": short}
 
 
 def unit(family, kernels=None, texts=None):
@@ -85,6 +81,9 @@ class Scratch:
             self.control.view(np.uint8)[:] = cuda.MARK
         if "data" in self._reset:
             self.data[:nbytes] = cuda.MARK
+
+    def fill_zeros(self, offset, nbytes):
+        self.data[offset : offset + nbytes] = 0
 
 
 class Workspaces:
@@ -153,8 +152,10 @@ class Device:
         self._patches = [
             mock.patch.multiple(cuda, **here),
             mock.patch.multiple(row, THREADS=BLOCK, WARPS=warps),
+            mock.patch.multiple(waiting, THREADS=BLOCK),
+            mock.patch.multiple(level_launches, THREADS=BLOCK),
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
-            mock.patch.multiple(dag, CHUNK=CHUNK),
+            mock.patch.multiple(dag, THREADS=BLOCK),
             mock.patch.multiple(blocked, THREADS=self.strip_threads),
             mock.patch.multiple(strips, WINDOW=WINDOW),
         ]

@@ -6,18 +6,24 @@ import re
 from dataclasses import dataclass
 from unittest import mock
 
+import cases
 import emulator
 import numpy as np
 import pytest
 import reference
-from emulated import Device, needs_compiler, sources
+import solving
+from emulated import Device, needs_compiler
 from emulator import AddressError, CollectiveError, DeadlockError, RaceError
 from emulator_systems import dense_triangle, matrix, odd_values, triangle, values
 
 from gpuilu import dag
+from gpuilu.backend.compile import sources
 from gpuilu.factor.ilu0 import ILU0, OK, _max_abs
 from gpuilu.trsv import row
+from gpuilu.trsv.selfsched_col import SelfScheduledColumns
+from gpuilu.trsv.selfsched_row import SelfScheduledRows
 from gpuilu.trsv.serial import Serial
+from gpuilu.trsv.syncfree import SyncFree
 
 pytestmark = needs_compiler
 
@@ -27,10 +33,16 @@ UNORDERED = (RaceError, AddressError)  # shared memory may be read before anythi
 
 
 def levels(unit, seed):
-    T = triangle("chain", seed=seed)
+    T = triangle(("chain", "grid")[seed % 2], seed=seed)
     with Device(seed=seed, units={"levels": unit}, blocks=4, resident=1 + seed // 2 % 2):
         depth = dag._depths_cuda(T)
     assert np.array_equal(depth, dag.levels(T).level + 1)
+
+
+def levels_of_short_chain(unit, seed):
+    T = cases.as_triangle(cases.triangle(cases.gaps(60)))
+    with Device(seed=seed, units={"levels": unit}):
+        assert np.array_equal(dag._depths_cuda(T), dag.levels(T).level + 1)
 
 
 def ilu0(unit, seed, zero_pivot=None, boost=0.0):
@@ -83,6 +95,24 @@ def solve_marks(unit, seed):
     assert np.array_equal(np.isnan(x), np.isnan(expected))
 
 
+def scheduled_rows(unit, seed):
+    T = triangle("grid")
+    units = {"selfsched_row": unit}
+    solving.check(SelfScheduledRows, T, np.ones(T.n), seed=seed, units=units)
+
+
+def scheduled_columns(unit, seed):
+    T = triangle("grid")
+    units = {"selfsched_col": unit}
+    solving.check(SelfScheduledColumns, T, np.ones((T.n, 3)), seed=seed, units=units)
+
+
+def syncfree(unit, seed):
+    T = triangle("grid")
+    units = {"syncfree": unit}
+    solving.check(SyncFree, T, np.ones(T.n), seed=seed, resident=1 + seed % 2, units=units)
+
+
 def rows(value):
     return (
         "row",
@@ -93,12 +123,16 @@ def rows(value):
 
 KERNELS = {
     levels: ("levels", "row_depths<true>"),
+    levels_of_short_chain: ("levels", "row_depths<true>"),
     ilu0: ("ilu0", "ilu0_factor<double>"),
     failed_row: ("ilu0", "ilu0_factor<double>"),
     boosted: ("ilu0", "ilu0_factor<double>"),
     solve: rows("double"),
     solve_marks: rows("double"),
     solve_complex: rows("gpuilu::Complex<double>"),
+    syncfree: ("syncfree", "syncfree_solve<double,double,true>"),
+    scheduled_rows: ("selfsched_row", "selfsched_rows<double,double,1>"),
+    scheduled_columns: ("selfsched_col", "selfsched_columns<double,double,false>"),
 }
 
 
@@ -169,25 +203,33 @@ FAULTS = [
         "u32 pending = wanted; if (wanted == 0) return;",
     ),
     Fault(
-        "blocks taken to start in order",
-        *(levels, DeadlockError, "levels.cu", "shared_ticket = take_ticket(launch)"),
-        "shared_ticket = blockIdx.x + gridDim.x * patience.seen++",
+        "runs taken by warps in the order in which they start",
+        *(levels, DeadlockError, "levels.cu", "lane == 0 ? take_ticket(launch) : 0"),
+        "(blockIdx.x + gridDim.x * patience.seen++) * blockDim.x / 32 + threadIdx.x / 32",
     ),
     Fault(
-        "no barrier after the ticket",
-        *(levels, UNORDERED, "levels.cu"),
-        *("local[threadIdx.x] = 0; __syncthreads();", "local[threadIdx.x] = 0;"),
+        "plain store of a depth that others poll",
+        *(levels, RaceError, "levels.cu", "store_relaxed(depth + i, u32(mine))"),
+        "depth[i] = u32(mine)",
     ),
     Fault(
-        "no barrier before shared memory is used again",
-        *(levels, RaceError, "levels.cu"),
-        *("__syncthreads(); // the chunk before is finished with `local`", ""),
+        "a chain taken to begin with the run",
+        *(levels_of_short_chain, WRONG, "levels.cu", "lane - o >= inside.start", "lane >= o"),
+    ),
+    Fault(
+        "a row inside the run that is not waited for",
+        *(levels, WRONG, "levels.cu", "(on & ((1u << inside.start) - 1)) == 0", "true"),
     ),
     Fault(
         "plain store to shared memory that others poll",
-        *(levels, RaceError, "levels.cu"),
-        "store_relaxed_shared(local + threadIdx.x, deepest + 1)",
-        "local[threadIdx.x] = deepest + 1",
+        *(syncfree, RaceError, "syncfree.cu"),
+        "add_relaxed_shared(sums.own_counts + k, 1u);",
+        "sums.own_counts[k]++;",
+    ),
+    Fault(
+        "no barrier before shared memory that others initialise",
+        *(syncfree, UNORDERED, "syncfree.cu", "own_counts[threadIdx.x] = 0; __syncthreads();"),
+        "own_counts[threadIdx.x] = 0;",
     ),
     Fault(
         "a failed row is not published",
@@ -203,6 +245,48 @@ FAULTS = [
         "only the first half of a complex value is awaited",
         *(solve_complex, WRONG, "sync.cuh"),
         *("ready = ready && w[r][h] != Word(~Word(0));", "ready = ready && (h || w[r][h] + 1);"),
+    ),
+    *(
+        Fault(name, run, WRONG, *where)
+        for run in (scheduled_rows, scheduled_columns)
+        for name, *where in (
+            ("no fence before a count", "substitution.cuh", "fence_device();", ""),
+            (
+                "relaxed poll of a count",
+                "sync.cuh",
+                "load_acquire(counter)",
+                "load_relaxed(counter)",
+            ),
+        )
+    ),
+    Fault(
+        "no __syncwarp before the fence for other lanes",
+        *(scheduled_columns, WRONG, "substitution.cuh", "__syncwarp(); fence_device();"),
+        "fence_device();",
+    ),
+    Fault(
+        "no __syncwarp before x_j is stored",
+        *(scheduled_columns, WRONG, "substitution.cuh"),
+        *("__syncwarp(); // every lane has read x_j", ""),
+    ),
+    Fault(
+        "no barrier between two turns",
+        *(scheduled_rows, UNORDERED, "substitution.cuh", "++turn; __syncthreads();", "++turn;"),
+    ),
+    Fault(
+        "no fence before a count in the block",
+        *(syncfree, RaceError, "syncfree.cu", "INSIDE ? fence_block() : fence_device();"),
+        "if (!INSIDE) fence_device();",
+    ),
+    Fault(
+        "no fence before a count beyond the block",
+        *(syncfree, WRONG, "syncfree.cu", "INSIDE ? fence_block() : fence_device();"),
+        "fence_block();",
+    ),
+    Fault(
+        "columns taken by blocks in the order in which they start",
+        *(syncfree, DeadlockError, "syncfree.cu", "ticket = take_ticket(launch);"),
+        "ticket = blockIdx.x;",
     ),
 ]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import emulator
+import cases
 import numpy as np
 import pytest
-from emulated import CHUNK, NEVER, Device, needs_compiler
+import scipy.sparse as sp
+from emulated import Device, needs_compiler
 from emulator import DeadlockError
 from emulator_systems import PATTERNS, triangle
 
@@ -39,24 +40,39 @@ def test_levels_are_right_for_every_pattern(name, lower):
         check(name, lower, seed)
 
 
-def test_chunks_of_the_size_that_gpus_run_are_right():
-    n = 1100
-    indptr, indices = np.arange(n + 1, dtype=np.int32), np.arange(-1, n - 1, dtype=np.int32)
-    indptr[1:] -= 1
-    depth, control = np.zeros(n, np.uint32), np.full(4, 0xFFFFFFFF, np.uint32)
-    launch = emulator.Struct(control, np.zeros(1, np.uint32), NEVER)
-    unit = emulator.compile_unit("levels", ("row_depths<true>",))
-    arguments = (n, indptr, indices[1:].copy(), depth, launch)
-    unit["row_depths<true>"].launch(2, 1024, arguments, seed=3)
-    assert np.array_equal(depth, np.arange(1, n + 1))
+def strict(P):
+    P = sp.csr_array(P)
+    return Pattern(True, P.indptr.astype(np.int32), P.indices.astype(np.int32))
+
+
+CHAINED = ("band 40", "dense 65", "grid 9-point 8x9", "wide row 33", "layered 8x40", "grid 4x5x6")
+
+
+@pytest.mark.parametrize("name", CHAINED)
+def test_levels_are_right_where_rows_of_a_run_depend_on_each_other(name):
+    T = strict(cases.PATTERNS[name]())
+    for seed in range(3):
+        with Device(seed=seed):
+            assert np.array_equal(dag._depths_cuda(T), dag.levels(T).level + 1)
+
+
+@pytest.mark.parametrize("n", [4, 32, 37])
+def test_levels_are_right_for_random_patterns_inside_a_run(n):
+    rng = np.random.default_rng(n)
+    for seed in range(40):
+        linked = np.diag(rng.random(n - 1) < 0.8, -1)
+        T = strict(np.tril((rng.random((n, n)) < 0.02 * (seed % 5)) | linked, -1))
+        with Device(seed=seed):
+            assert np.array_equal(dag._depths_cuda(T), dag.levels(T).level + 1)
 
 
 def cycle():
-    """Two rows of one chunk that wait for each other, and rows that wait for them."""
-    n = 2 * CHUNK
+    """Two rows that wait for each other, in two runs, and rows that wait for them."""
+    n = 128
     indptr = np.arange(n + 1, dtype=np.int32)
-    indices = np.maximum(np.arange(n, dtype=np.int32) - 1, 0)
-    indices[0], indices[1] = 1, 0
+    indices = np.maximum(np.arange(n, dtype=np.int32) - 32, 0)
+    indices[0] = 40
+    indices[40] = 0
     return Pattern(True, indptr, indices)
 
 

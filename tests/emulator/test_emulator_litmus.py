@@ -7,8 +7,10 @@ from pathlib import Path
 import emulator
 import numpy as np
 import pytest
-from emulated import needs_compiler, sources
+from emulated import needs_compiler
 from emulator import AddressError, CollectiveError, DeadlockError, RaceError
+
+from gpuilu.backend.compile import sources
 
 pytestmark = needs_compiler
 

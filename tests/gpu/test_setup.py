@@ -9,8 +9,10 @@ from conftest import manifest
 from gpu_cases import CASES, DTYPES, grid, on_gpu, random
 
 import gpuilu
+from gpuilu import triangle
 from gpuilu.csr import canonical, with_diagonal
 from gpuilu.dag import count_levels, levels
+from gpuilu.kahn import kahn_levels
 
 
 def factors(A, **keywords):
@@ -53,6 +55,31 @@ def test_levels_equal_those_of_the_cpu(csp, name):
         assert np.array_equal(a.level_ptr, b.level_ptr.get())
         assert np.array_equal(a.level_order, b.level_order.get())
         assert count_levels(theirs) == a.n_levels
+
+
+@pytest.mark.parametrize("reads", [0, 128])
+@pytest.mark.parametrize("name", CASES)
+def test_the_transpose_by_counting_or_sorting_equals_that_of_the_cpu(csp, monkeypatch, name, reads):
+    monkeypatch.setattr(triangle, "READS", reads)
+    A = CASES[name](np.float64)
+    for mine, theirs in zip(
+        factors(A, device="cpu").triangles, factors(on_gpu(csp, A)).triangles, strict=True
+    ):
+        expected = triangle.transpose_pattern(mine.indptr, mine.indices)
+        found = triangle.transpose_pattern(theirs.indptr, theirs.indices)
+        for a, b in zip(expected, found, strict=True):
+            assert a.dtype == b.dtype
+            assert np.array_equal(a, b.get())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kahns_levels_equal_the_self_scheduled_ones(csp, name):
+    for T in factors(on_gpu(csp, CASES[name](np.float64))).triangles:
+        t_indptr, t_indices, _ = triangle.transpose_pattern(T.indptr, T.indices)
+        a, b = kahn_levels(T, t_indptr, t_indices), levels(T)
+        assert bool((a.level == b.level).all())
+        assert bool((a.level_ptr == b.level_ptr).all())
+        assert bool((a.level_order == b.level_order).all())
 
 
 def test_an_empty_matrix_is_legal(cp, csp):

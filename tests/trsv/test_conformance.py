@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse as sp
-from cases import DTYPES, PATTERNS, every_algorithm, forced, random_values, triangle
+from cases import (
+    DTYPES,
+    PATTERNS,
+    every_algorithm,
+    every_deterministic_algorithm,
+    forced,
+    random_values,
+    triangle,
+)
 
 import gpuilu
 from gpuilu.trsv.base import algorithms
@@ -56,7 +64,9 @@ def test_every_algorithm_solves_every_triangle_to_rounding(
             continue
         for columns in (0, slice(0, 1), slice(1, 3)):
             alone = S.solve(B[:, columns], trans)
-            np.testing.assert_array_equal(alone, X[:, columns], f"{trans}, columns {columns}")
+            assert backward_error(T, trans, alone, B[:, columns]) <= BOUND, trans
+            if algorithms()[name, device].deterministic:
+                np.testing.assert_array_equal(alone, X[:, columns], f"{trans}, columns {columns}")
 
 
 @lower_and_upper
@@ -94,7 +104,7 @@ def test_every_algorithm_takes_right_hand_sides_wider_than_its_factors(
 
 
 @pytest.mark.parametrize("nrhs", [1, 2, 7, 8, 31, 32, 33, 64])
-@every_algorithm
+@every_deterministic_algorithm
 def test_every_algorithm_gives_each_column_of_a_block_the_bits_of_that_column_alone(
     name, device, nrhs
 ):

@@ -58,6 +58,16 @@ template <class T>
 EMU_INLINE T kept(T v) {
     return v;
 }
+template <class T>
+EMU_INLINE std::enable_if_t<std::is_arithmetic_v<T>> add_relaxed(T* p, T v) {
+    atomicAdd(p, v);
+}
+EMU_INLINE void fence_device() {
+    emu_fence(EMU_DEVICE);
+}
+EMU_INLINE void fence_block() {
+    emu_fence(EMU_BLOCK);
+}
 EMU_INLINE void store_system(unsigned* p, unsigned v) {
     emu_store(p, v, 4, EMU_RELAXED);
 }

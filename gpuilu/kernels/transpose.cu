@@ -1,0 +1,39 @@
+// The pattern of A^T by counting: histogram, (prefix sums between the launches,) scatter, rank.
+#include "sync.cuh"
+
+namespace gpuilu {
+
+// counts[j] = number of entries in column j; zero on entry. One thread an entry.
+__global__ void count_columns(int nnz, const int* indices, u32* counts) {
+    const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (p < nnz) add_relaxed(counts + indices[p], 1u);
+}
+
+constexpr int LANES = 8; // that share a row
+
+// Put (row, position) of every entry into its column, in any order; fill[j] is where column j begins
+// and ends up where it ends. LANES threads a row.
+__global__ void scatter_entries(int n, const int* indptr, const int* indices, u32* fill,
+                                u64* scattered) {
+    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const long long i = thread / LANES;
+    if (i >= n) return;
+    for (int p = indptr[i] + int(thread % LANES); p < indptr[i + 1]; p += LANES)
+        scattered[atomicAdd(fill + indices[p], 1u)] = u64(i) << 32 | u32(p);
+}
+
+// The entries of every column in ascending order: an entry's place is the number of smaller ones.
+// One thread an entry, which reads its whole column: for columns that are not too long.
+__global__ void rank_entries(int nnz, const int* indices, const int* t_indptr, const u64* scattered,
+                             int* t_indices, int* position) {
+    const long long q = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (q >= nnz) return;
+    const u64 mine = scattered[q];
+    const int j = indices[u32(mine)], begin = t_indptr[j], end = t_indptr[j + 1];
+    int place = begin;
+    for (int r = begin; r < end; ++r) place += scattered[r] < mine;
+    t_indices[place] = int(mine >> 32);
+    position[place] = int(u32(mine));
+}
+
+} // namespace gpuilu

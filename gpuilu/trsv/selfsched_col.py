@@ -1,0 +1,58 @@
+"""x_j = s_j / t_jj, then s_i -= t_ij x_j for all i: columns, each once its s_j is complete.
+
+SLFC of Li (2017), algorithm 4: one warp a column, columns in level order, no barrier; s = x is b at
+first. Terms are subtracted by atomics, so the last bits vary from solve to solve.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuilu.backend import cuda
+from gpuilu.dag import in_degree, levels
+from gpuilu.triangle import Triangle
+from gpuilu.trsv import waiting
+from gpuilu.trsv.columns import Columns
+from gpuilu.trsv.waiting import WaitingPlan, blocks_in_flight
+
+__all__ = ["SelfScheduledColumns"]
+
+
+class SelfScheduledColumns(WaitingPlan):
+    """Set-up: levels, in-degrees and the transpose.
+
+    Memory: the strict triangle by columns, three words a row; for each stream a counter a row.
+    """
+
+    name = "selfsched_col"
+    deterministic = False
+    source = "Li 2017, algorithm 4 (SLFC)"
+
+    def __init__(self, T: Triangle) -> None:
+        super().__init__(T)
+        found = levels(T)
+        self._n_levels = found.n_levels
+        self._order = found.level_order
+        self._in_degree = in_degree(T)[self._order]
+        self._columns = C = Columns(T, self._order)
+        self._matrix = cuda.struct(T.n, self._order, C.indptr, C.indices, C.data, T.diag)
+
+    def refresh(self) -> None:
+        self._columns.refresh()
+
+    def solve(self, x: Any, b: Any = None) -> None:
+        self.check()
+        nrhs = 1 if x.ndim == 1 else x.shape[1]
+        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
+        one = str(nrhs == 1).lower()
+        function = cuda.kernel("selfsched_col", f"selfsched_columns<{factor},{vector},{one}>")
+        blocks = blocks_in_flight(function, self.T.n, self._n_levels)
+        with self._enqueueing:
+            if b is not None:
+                x[...] = b
+            scratch = self._workspaces.get(4 * self.T.n)
+            scratch.fill_marks(4 * self.T.n)
+            vectors = (x, scratch.data, np.int32(nrhs), scratch.launch)
+            function((blocks,), (waiting.THREADS,), (self._matrix, self._in_degree, *vectors))

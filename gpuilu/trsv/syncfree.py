@@ -1,0 +1,87 @@
+"""x_j = (b_j - s_j) / t_jj, then s_i += t_ij x_j for all i: columns, each once its s_j is complete.
+
+Algorithm 2 of Liu et al. (2016): one warp a column, in natural order, and all the analysis it needs
+is how many terms each s_j has. Terms between columns of one block go through shared memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpuilu.backend import cuda, namespace
+from gpuilu.dag import levels
+from gpuilu.triangle import Triangle
+from gpuilu.trsv import waiting
+from gpuilu.trsv.columns import Columns
+from gpuilu.trsv.waiting import WaitingPlan
+
+__all__ = ["SyncFree", "SyncFreeByLevel"]
+
+ONE_PASS = 32  # right-hand sides that one launch solves for
+
+
+class SyncFree(WaitingPlan):
+    """Set-up: the transpose.
+
+    Memory: the strict triangle by columns; for each stream a counter a row and a vector or, for
+    several right-hand sides, up to 32 of them. The terms are added by atomics, so the last bits
+    vary from solve to solve.
+    """
+
+    name: ClassVar[str] = "syncfree"
+    deterministic = False
+    source = "Liu et al. 2016, algorithm 2"
+
+    def __init__(self, T: Triangle) -> None:
+        super().__init__(T)
+        self._order = self._made_order()
+        self._columns = C = Columns(T, self._order)
+        self._lower = 1 if T.lower or self._order is not None else 0
+        if self._order is not None:
+            position = namespace(self._order).empty(T.n, np.int32)
+            position[self._order] = namespace(self._order).arange(T.n, dtype=np.int32)
+            C.indices = position[C.indices]
+        self._matrix = cuda.struct(T.n, self._order, C.indptr, C.indices, C.data, T.diag)
+
+    def _made_order(self) -> Any:
+        return None
+
+    def refresh(self) -> None:
+        self._columns.refresh()
+
+    def solve(self, x: Any, b: Any = None) -> None:
+        self.check()
+        b = x if b is None else b
+        nrhs = 1 if x.ndim == 1 else x.shape[1]
+        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
+        one = str(nrhs == 1).lower()
+        function = cuda.kernel("syncfree", f"syncfree_solve<{factor},{vector},{one}>")
+        with self._enqueueing:
+            for c0 in range(0, nrhs, ONE_PASS):
+                width = min(ONE_PASS, nrhs - c0)
+                self._solve_columns(function, x, b, nrhs, c0, self.T.n * width * x.itemsize)
+
+    def _solve_columns(self, function: Any, x: Any, b: Any, nrhs: int, c0: int, sums: int) -> None:
+        """One pass; `sums` is the size of the partial sums in bytes."""
+        n = self.T.n
+        counts = -(-n // 4) * 16
+        scratch = self._workspaces.get(counts + sums)
+        scratch.fill_marks(counts)
+        scratch.fill_zeros(counts, sums)
+        blocks = max(1, -(-n // (waiting.THREADS // cuda.WARP)))
+        vectors = (self.T.indptr, b, x, scratch.data)
+        numbers = map(np.int32, (self._lower, nrhs, c0))
+        arguments = (self._matrix, *vectors, *numbers, scratch.launch)
+        function((blocks,), (waiting.THREADS,), arguments)
+
+
+class SyncFreeByLevel(SyncFree):
+    """The same on the triangle permuted into level order; the set-up has to find the levels."""
+
+    name = "syncfree_level"
+    source = "Liu et al. 2016, algorithm 2, in the order of Li 2017, section 4.3"
+
+    def _made_order(self) -> Any:
+        return levels(self.T).level_order
