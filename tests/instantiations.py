@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.trsv import selfsched_row
 from gpuilu.trsv.blocked import WIDTHS
-from gpuilu.trsv.row import LANES, columns_at_once, in_flight
+from gpuilu.trsv.row import LANES, columns_at_once
 
 VALUES = tuple(VALUE_TYPES)
 # (factors, vectors): a vector is as wide as the factors or wider, and complex vectors on real
@@ -17,10 +17,10 @@ PAIRS = ("ff", "fd", "dd", "FF", "FD", "DD")
 
 def _row() -> list[str]:
     return [
-        f"row_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{lanes},{in_flight(columns)},{columns},{unit}>"
+        f"row_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{lanes},{in_flight},{columns},{unit}>"
         for f, v in PAIRS
         for lanes in LANES
-        for columns in (1, columns_at_once(v))
+        for in_flight, columns in ((2, 1), (4, 1), (2, columns_at_once(v)))
         for unit in ("true", "false")
     ] + [f"reciprocals<{VALUE_TYPES[v]}>" for v in VALUES]
 

@@ -71,8 +71,9 @@ struct Hall {
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
 
 // ---- gatherers: what comes from elsewhere -------------------------------------------------------
-template <class F, int K>
+template <class F, class V, int K, int C>
 struct Gathered {
+    V sum[C];
     u32 at;
     int begin, end;
     int position[BATCH];
@@ -82,8 +83,9 @@ struct Gathered {
     F scale;
 };
 
-template <class F, int K, bool UNIT>
-__device__ void load_extent(const Strips<F>& T, u32 q, u32 count, u32 first, Gathered<F, K>& g) {
+template <class F, class V, int K, int C, bool UNIT>
+__device__ void load_extent(const Strips<F>& T, u32 q, u32 count, u32 first,
+                            Gathered<F, V, K, C>& g) {
     g.begin = g.end = 0;
     if (q >= count) return;
     g.at = first + 32 * q;
@@ -94,8 +96,8 @@ __device__ void load_extent(const Strips<F>& T, u32 q, u32 count, u32 first, Gat
     if (!UNIT) g.scale = T.scale[g.at];
 }
 
-template <class F, int K>
-__device__ void load_batch(const Strips<F>& T, int first, Gathered<F, K>& g) {
+template <class F, class V, int K, int C>
+__device__ void load_batch(const Strips<F>& T, int first, Gathered<F, V, K, C>& g) {
 #pragma unroll
     for (int e = 0; e < BATCH; ++e) {
         const int p = first + e;
@@ -104,14 +106,16 @@ __device__ void load_batch(const Strips<F>& T, int first, Gathered<F, K>& g) {
     }
 }
 
-template <class V, int C>
-__device__ void load_right(const Columns<V>& on, bool there, u32 position, V (&b)[C]) {
+template <class F, class V, int K, int C>
+__device__ void load_right(const Columns<V>& on, u32 q, u32 count, u32 first,
+                           Gathered<F, V, K, C>& g) {
 #pragma unroll
-    for (int c = 0; c < C; ++c) b[c] = there && on.has(c) ? on.b[on.at(position, c)] : V(0);
+    for (int c = 0; c < C; ++c)
+        g.sum[c] = q < count && on.has(c) ? on.b[on.at(first + 32 * q, c)] : V(0);
 }
 
 template <class F, class V, int K, int C>
-__device__ void subtract_far(const Strips<F>& T, Gathered<F, K>& g, const Columns<V>& on, V (&s)[C],
+__device__ void subtract_far(const Strips<F>& T, Gathered<F, V, K, C>& g, const Columns<V>& on,
                              Launch launch, Patience& patience, int lane) {
     int first = g.begin;
     while (__any_sync(FULL_WARP, first < g.end)) {
@@ -131,7 +135,7 @@ __device__ void subtract_far(const Strips<F>& T, Gathered<F, K>& g, const Column
 #pragma unroll
             for (int c = 0; c < C; ++c)
                 if (wanted >> (e * C + c) & 1u)
-                    s[c] = minus_product(s[c], V(g.value[e]), value[e * C + c]);
+                    g.sum[c] = minus_product(g.sum[c], V(g.value[e]), value[e * C + c]);
         first += BATCH;
         if (!__any_sync(FULL_WARP, first < g.end)) break;
         load_batch(T, first, g);
@@ -139,8 +143,8 @@ __device__ void subtract_far(const Strips<F>& T, Gathered<F, K>& g, const Column
 }
 
 // 1 / diagonal in the precision of x, or zero where only the division is safe.
-template <class F, class V, int K, bool UNIT>
-__device__ V reciprocal(const Strips<F>& T, const Gathered<F, K>& g) {
+template <bool UNIT, class F, class V, int K, int C>
+__device__ V reciprocal(const Strips<F>& T, const Gathered<F, V, K, C>& g) {
     if (UNIT) return V(1);
     if (sizeof(F) == sizeof(V) || is_zero(g.scale)) return V(g.scale);
     const int row = T.row[g.at];
@@ -148,11 +152,11 @@ __device__ V reciprocal(const Strips<F>& T, const Gathered<F, K>& g) {
 }
 
 // Put step q into the ring.
-template <class F, class V, int K, int C, bool UNIT>
-__device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K>& g, V (&s)[C],
-                     Hall<V, K, C>& hall, int lane) {
+template <bool UNIT, class F, class V, int K, int C>
+__device__ void fill(const Strips<F>& T, u32 q, Gathered<F, V, K, C>& g, Hall<V, K, C>& hall,
+                     int lane) {
     const u32 at = q % Hall<V, K, C>::RING;
-    V inverse = reciprocal<F, V, K, UNIT>(T, g);
+    V inverse = reciprocal<UNIT>(T, g);
     const bool divide = !UNIT && __any_sync(FULL_WARP, is_zero(inverse));
     if (divide) inverse = V(1);
     Pack<V, K> value;
@@ -163,42 +167,44 @@ __device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K>& g, V (&s)[
     hall.slots[at * 32 + lane] = g.slots;
 #pragma unroll
     for (int c = 0; c < C; ++c) {
-        if (!UNIT) s[c] = times(s[c], inverse);
-        hall.r[(at * C + c) * 32 + lane] = s[c];
+        if (!UNIT) g.sum[c] = times(g.sum[c], inverse);
+        hall.r[(at * C + c) * 32 + lane] = g.sum[c];
     }
     __syncwarp();
     if (lane == 0) store_release_shared(hall.filled + at, (q + 1) | (divide ? DIVIDE : 0u));
 }
 
-// Steps g, g + gatherers, ... of a strip; the lane's row of step 0 is at position `first`.
+// Steps g, g + gatherers, ... of a strip; the lane's row of step 0 is at position `first`. Loads are
+// two turns ahead, in registers that change their roles and are never copied: a copy would wait.
 template <class F, class V, int K, int C, bool UNIT>
 __device__ void gather(const Strips<F>& T, u32 count, u32 first, u32 g, u32 gatherers,
                        const Columns<V>& on, Hall<V, K, C>& hall, Launch launch, Patience& patience,
                        int lane) {
-    Gathered<F, K> current, next;
-    V s[C], b[C];
-    load_extent<F, K, UNIT>(T, g, count, first, current);
-    load_extent<F, K, UNIT>(T, g + gatherers, count, first, next);
-    load_batch(T, current.begin, current);
-    load_right(on, g < count, first + 32 * g, s);
-    for (u32 q = g; q < count; q += gatherers) {
-        Gathered<F, K> after;
-        subtract_far(T, current, on, s, launch, patience, lane);
+    Gathered<F, V, K, C> turns[3];
+    u32 q = g;
+    load_extent<F, V, K, C, UNIT>(T, q, count, first, turns[0]);
+    load_extent<F, V, K, C, UNIT>(T, q + gatherers, count, first, turns[1]);
+    load_batch(T, turns[0].begin, turns[0]);
+    load_right(on, q, count, first, turns[0]);
+    const auto turn = [&](Gathered<F, V, K, C>& current, Gathered<F, V, K, C>& next,
+                          Gathered<F, V, K, C>& after) {
+        if (q >= count) return false;
+        subtract_far(T, current, on, launch, patience, lane);
         // Only now: a poll would wait for all loads before it.
         load_batch(T, next.begin, next);
-        load_right(on, q + gatherers < count, first + 32 * (q + gatherers), b);
-        load_extent<F, K, UNIT>(T, q + 2 * gatherers, count, first, after);
-        while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q))
-            if (patience.exhausted(launch, lane))
-                return;
-            else
-                __nanosleep(PAUSE_NS);
-        fill<F, V, K, C, UNIT>(T, q, current, s, hall, lane);
-        current = next;
-        next = after;
-#pragma unroll
-        for (int c = 0; c < C; ++c) s[c] = b[c];
-    }
+        load_right(on, q + gatherers, count, first, next);
+        load_extent<F, V, K, C, UNIT>(T, q + 2 * gatherers, count, first, after);
+        while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q)) {
+            if (patience.exhausted(launch, lane)) return false;
+            __nanosleep(PAUSE_NS);
+        }
+        fill<UNIT>(T, q, current, hall, lane);
+        q += gatherers;
+        return true;
+    };
+    while (turn(turns[0], turns[1], turns[2]) && turn(turns[1], turns[2], turns[0]) &&
+           turn(turns[2], turns[0], turns[1]))
+        continue;
 }
 
 // ---- the sweeper: x = r - sum over near entries -------------------------------------------------
@@ -300,21 +306,18 @@ __device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots
                                      c * u32(sizeof(V)));
 }
 
-// STEPS steps that the ring holds without wrapping around, with rows to divide or without; work[0] is that of the first of them, and
+// STEPS steps that the ring holds, with rows to divide or without; work[0] is that of the first of them, and
 // then that of the one behind them if the ring holds it.
 template <int STEPS, bool DIVIDES, class F, class V, int K, int C>
 __device__ void sweep_steps(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
                             u32 stride, Place<V>& at, Work<V, K, C> (&work)[2]) {
     constexpr u32 RING = Hall<V, K, C>::RING;
-    const u32 ring = at.q % RING;
     V x[K][C];
 #pragma unroll
     for (int a = 0; a < STEPS; ++a) {
         read_window(places, work[a % 2].slots, x);
-        if (a + 1 < STEPS)
-            take(places, ring + a + 1, work[1 - a % 2]);
-        else
-            take(places, at.filled > STEPS ? (ring + STEPS) % RING : ring, work[1 - a % 2]);
+        const u32 next = a + 1 < STEPS || at.filled > STEPS ? at.q + a + 1 : at.q + a;
+        take(places, next % RING, work[1 - a % 2]);
         sweep_step<DIVIDES>(T, on, places, at, x, work[a % 2]);
         at.position += 32;
         at.divide >>= 1;
@@ -334,6 +337,7 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 first, const Columns<V>
     const u32 stride = kept(32 * on.nrhs);
     Place<V> at{0, first, 0, 0, on.y + on.at(first, 0)};
     Work<V, K, C> work[2];
+    u32 noted = 0;
     while (at.q < count) {
         if (at.filled == 0) {
             while ((at.filled = filled_from(hall, at.q, lane, at.divide)) == 0)
@@ -341,13 +345,14 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 first, const Columns<V>
                     return drain(at.q, count, at.position, on, hall, lane);
             take(places, at.q % RING, work[0]);
         }
-        if (at.filled >= ADVANCE && at.q % ADVANCE == 0 && at.divide % (1u << ADVANCE) == 0)
+        if (at.filled >= ADVANCE && at.divide % (1u << ADVANCE) == 0)
             sweep_steps<ADVANCE, false>(T, on, places, stride, at, work);
         else
             sweep_steps<1, !UNIT>(T, on, places, stride, at, work);
-        if (at.q % ADVANCE != 0) continue;
         if (lane == 0) store_release_shared(&hall.swept, at.q);
-        if (at.q % 256 == 0) note_progress(launch, lane);
+        if (at.q - noted < 256) continue;
+        noted = at.q;
+        note_progress(launch, lane);
     }
 }
 

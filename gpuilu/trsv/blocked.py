@@ -1,8 +1,8 @@
 """x_i = (b_i - sum_j t_ij x_j) / t_ii, rows in strips: values cross multiprocessors rarely.
 
-A block solves a range of consecutive rows in the order of their levels. What its rows need from each
-other goes through shared memory, what they need from other strips is fetched ahead by other warps
-(kernels/blocked.cu).
+A block solves a range of consecutive rows in the order of their levels. What its rows need from
+each other goes through shared memory, what they need from other strips is fetched ahead by other
+warps (kernels/blocked.cu).
 """
 
 from __future__ import annotations

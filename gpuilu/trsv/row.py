@@ -57,6 +57,7 @@ class Row(Plan):
         mean = len(T.indices) / max(T.n, 1)
         cut = cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
         P = cut.pattern
+        self.mean = len(P.indices) / max(P.n, 1)
         found = levels(P)
         self.lanes = _lanes(P, found.n_levels)
         order = found.level_order
@@ -108,7 +109,7 @@ class Row(Plan):
         if key not in self._configurations:
             factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
             unit = str(self.T.unit_diagonal).lower()
-            parameters = f"{factor},{vector},{self.lanes},{in_flight(columns)},{columns},{unit}"
+            parameters = f"{factor},{vector},{self.lanes},{in_flight(columns, self.lanes, self.mean)},{columns},{unit}"
             function = cuda.kernel("row", f"row_solve<{parameters}>")
             self._configurations[key] = function, self._blocks(function)
         return self._configurations[key]
@@ -127,9 +128,9 @@ def columns_at_once(vector: str) -> int:
     return 2 if vector == "D" else 4
 
 
-def in_flight(columns: int) -> int:
-    """Entries that a lane polls at once."""
-    return 4 if columns == 1 else 2
+def in_flight(columns: int, lanes: int, mean: float) -> int:
+    """Entries that a lane polls at once: enough for a row of mean length."""
+    return 2 if columns > 1 or 2 * lanes >= mean else 4
 
 
 def _lanes(P: Pattern, n_levels: int) -> int:

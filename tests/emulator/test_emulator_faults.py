@@ -116,7 +116,7 @@ def syncfree(unit, seed):
 def rows(value):
     return (
         "row",
-        f"row_solve<{value},{value},2,{row.in_flight(1)},1,false>",
+        f"row_solve<{value},{value},2,2,1,false>",
         f"reciprocals<{value}>",
     )
 
