@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.products import LANES as PRODUCT_LANES
 from gpuilu.trsv.row import IN_FLIGHT, LANES, columns_at_once
 
 VALUES = tuple(VALUE_TYPES)
@@ -35,4 +36,8 @@ INSTANTIATIONS = {
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),
     "row": _row(),
+    "spmv": [
+        *(f"row_products<{VALUE_TYPES[v]},{lanes}>" for v in VALUES for lanes in PRODUCT_LANES),
+        *(f"dense_products<{VALUE_TYPES[v]}>" for v in VALUES),
+    ],
 }
