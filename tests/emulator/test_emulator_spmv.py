@@ -47,7 +47,10 @@ def check(A, lanes, given, seed):
     expected = beta * (A @ x) + (0 if b is None else alpha * b)
     expected = expected * (1 if w is None else w)
     expected = expected + (0 if z is None else z * (1 if d is None else d))
-    with Device(seed=seed, resident=4), mock.patch.object(products, "lanes_for", lambda _: lanes):
+    with (
+        Device(seed=seed, resident=4),
+        mock.patch.object(products, "lanes_for", return_value=lanes),
+    ):
         products._combine_cuda(*matrix, x, alpha, beta, b, w, d, z, y)
     assert (abs(y - expected) <= bound(A, x, vectors, alpha, beta)).all()
     dense, y = A.toarray(), np.full(n, np.nan, A.dtype)
