@@ -1,0 +1,5 @@
+"""pyamg with this package's smoothers, and pyamg's hierarchies on a GPU."""
+
+from gpuilu.amg.smoothers import Smoother, change_smoothers, change_solve_matrix, smoother
+
+__all__ = ["Smoother", "change_smoothers", "change_solve_matrix", "smoother"]
