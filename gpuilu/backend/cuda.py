@@ -355,6 +355,25 @@ def refuse_capture(what: str) -> None:
         raise CaptureError(f"{what} cannot be captured into a CUDA graph")
 
 
+def captured(work: Callable[[], None]) -> Any:
+    """What `work` enqueues, as a CUDA graph; it must have run before, so that nothing compiles."""
+    stream = cupy().cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        try:
+            work()
+        except BaseException:
+            with contextlib.suppress(Exception):  # the capture is broken already
+                stream.end_capture()
+            raise
+        return stream.end_capture()
+
+
+def launch_graph(graph: Any) -> None:
+    """Replay a graph on the current stream."""
+    graph.launch(cupy().cuda.get_current_stream())
+
+
 PER_THREAD_STREAM = 2
 
 

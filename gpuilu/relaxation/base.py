@@ -56,6 +56,9 @@ class Relaxation(ABC):
         What several relaxations share, `recipe.System` refreshes.
         """
 
+    def renumber(self, recipe: Any) -> None:  # noqa: B027
+        """Take omega and coefficients from a new recipe, where there are any."""
+
     def check(self) -> None:  # noqa: B027
         """Raise what earlier steps ran into, if it is known already."""
 

@@ -159,6 +159,9 @@ class BlockJacobi(Relaxation):
         self.blocks, self.omega, self.iterations = blocks, omega, iterations
         self._product = Product(blocks.A.indptr, blocks.A.indices, blocks.A.data, blocks.A.n)
 
+    def renumber(self, recipe: Any) -> None:
+        self.omega = recipe.omega
+
     def step(self, v: Vectors, *, from_zero: bool) -> None:
         blocks, omega = self.blocks, self.omega
         if from_zero:

@@ -33,6 +33,10 @@ class Jacobi(Relaxation):
         self._scale[...] = D.dtype.type(self.omega) / D
         self._scale[zero] = 0
 
+    def renumber(self, recipe: Any) -> None:
+        self.omega = recipe.omega
+        self.refresh()
+
     def step(self, v: Vectors, *, from_zero: bool) -> None:
         if from_zero:
             namespace(v.x).multiply(self._scale, v.b, out=v.x)

@@ -7,6 +7,8 @@ Gauss-Seidel, Journal of Computational Physics 188 (2003).
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuilu.csr import CSR
 from gpuilu.products import Product
 from gpuilu.relaxation.base import Relaxation, Vectors
@@ -20,6 +22,9 @@ class Polynomial(Relaxation):
     def __init__(self, A: CSR, coefficients: tuple[float, ...], iterations: int = 1) -> None:
         self.A = Product(A.indptr, A.indices, A.data, A.n)
         self.coefficients, self.iterations = coefficients, iterations
+
+    def renumber(self, recipe: Any) -> None:
+        self.coefficients = recipe.coefficients
 
     def step(self, v: Vectors, *, from_zero: bool) -> None:
         A, (first, *rest) = self.A, self.coefficients

@@ -90,6 +90,11 @@ class System:
             part.refresh()
 
     @property
+    def all_blocks(self) -> list[Blocks]:
+        """The block rows of every size in use."""
+        return list(self._blocks.values())
+
+    @property
     def splitting(self) -> PointSplitting:
         """L + D + U."""
         if self._splitting is None:
