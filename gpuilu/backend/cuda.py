@@ -125,6 +125,19 @@ def multiprocessors(device: int) -> int:
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device))
 
 
+def card_facts() -> dict[str, str | None]:
+    """What a record of measurements says of the current card; None where there is no GPU."""
+    if not available():
+        return {"card": None, "driver": None, "cupy": None}
+    runtime = cupy().cuda.runtime
+    name = runtime.getDeviceProperties(runtime.getDevice())["name"].decode()
+    return {
+        "card": str(name),
+        "driver": str(runtime.driverGetVersion()),
+        "cupy": str(cupy().__version__),
+    }
+
+
 # ---- kernels ------------------------------------------------------------------------------------
 
 
@@ -325,7 +338,8 @@ class StreamOrder:
         stream, key = _stream_key()
         if key in self._streams:
             return
-        if self._updated is not None:
+        # A capture cannot wait for work outside of it: whoever replays the graph orders it.
+        if self._updated is not None and key[0] != "capture":
             stream.wait_event(self._updated)
         self._streams[key] = stream
 

@@ -464,3 +464,16 @@ def test_the_hierarchy_of_pyamg_stays_as_it_is(device):
     amg.to_gpu(ml, device=device).solve(b)
     assert [level.presmoother for level in ml.levels[:-1]] == smoothers
     np.testing.assert_array_equal(ml.solve(b, maxiter=2), x)
+
+
+def test_recorded_cycles_leave_the_vectors_as_they_were_when_they_are_recorded(monkeypatch):
+    from gpuilu.amg import cycles
+
+    monkeypatch.setattr(cycles, "on_gpu", lambda a: True)
+    monkeypatch.setattr(cycles.cuda, "captured", lambda work: work)
+    monkeypatch.setattr(cycles.cuda, "launch_graph", lambda graph: graph())
+    ml = hierarchy("2-D Poisson, RS")
+    pyamg.relaxation.smoothing.change_smoothers(ml, "jacobi", ("jacobi", {"iterations": 2}))
+    for cycle in CYCLES:
+        moved = amg.to_gpu(ml, device="cpu", dense_rows=70)
+        assert_same_history(ml, moved, right_hand_side(ml), cycle=cycle)
