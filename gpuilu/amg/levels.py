@@ -126,11 +126,10 @@ def levels_of(ml: Any, device: str, algorithm: str) -> list[Level]:
         if len(sizes) > 1:
             raise OptionError(f"the smoothers of one level have blocks of {sorted(sizes)}")
         A = in_blocks(level.A, sizes.pop()) if sizes else canonical(level.A)
-        A = A.with_data(A.data.astype(dtype, copy=False)).to(device)
+        A = A.owned(device, dtype)
         P, R = (_rectangular(M, dtype, device) for M in (level.P, level.R))
         made.append(Level(A, recipes, P, R, algorithm))  # type: ignore[arg-type]
-    A = canonical(ml.levels[-1].A)
-    made.append(Level(A.with_data(A.data.astype(dtype, copy=False)).to(device)))
+    made.append(Level(canonical(ml.levels[-1].A).owned(device, dtype)))
     return made
 
 

@@ -33,7 +33,7 @@ class _Systems:
             C = in_blocks(A, k) if k > 1 else canonical(A)
             device, _ = settled_device(self.device, C)
             with cuda.on(device):
-                self._made[k] = System(C.to(device), self.algorithm)
+                self._made[k] = System(C.owned(device), self.algorithm)
         return self._made[k]
 
 

@@ -129,18 +129,26 @@ def test_a_hierarchy_of_one_level_is_its_coarse_solve(cycle, device):
     np.testing.assert_allclose(moved.solve(b, cycle=cycle), ml.solve(b), rtol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
-def test_every_dtype_is_carried_through(dtype, device):
-    A = pyamg.gallery.poisson((14, 15), format="csr").astype(dtype)
-    if A.dtype.kind == "c":
-        A = (A + 0.5j * sp.eye_array(210)).tocsr().astype(dtype)
+def in_dtype(dtype):
+    """A hierarchy all of whose matrices have that dtype; pyamg's own mixes widths."""
+    A = pyamg.gallery.poisson((14, 15), format="csr")
+    if np.dtype(dtype).kind == "c":
+        A = (A + 0.5j * sp.eye_array(210)).tocsr()
     ml = pyamg.smoothed_aggregation_solver(A, max_coarse=10)
-    pyamg.relaxation.smoothing.change_smoothers(ml, "jacobi", "gauss_seidel")
-    if not all(level.A.dtype == dtype for level in ml.levels):
-        pytest.skip(f"pyamg's own levels are not {dtype}")
+    for level in ml.levels:
+        for name in {"A", "P", "R"} & set(vars(level)):
+            setattr(level, name, getattr(level, name).astype(dtype))
+    return ml
+
+
+@pytest.mark.parametrize("specs", [("jacobi", "gauss_seidel"), ("chebyshev", "richardson")])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+def test_every_dtype_is_carried_through(dtype, specs, device):
+    ml = in_dtype(dtype)
+    pyamg.relaxation.smoothing.change_smoothers(ml, *specs)
     moved, b = amg.to_gpu(ml, device=device), right_hand_side(ml)
     x, y = ml.solve(b, maxiter=3, tol=1e-30), moved.solve(b, maxiter=3, tol=1e-30)
-    assert y.dtype == dtype
+    assert moved.dtype == x.dtype == y.dtype == dtype
     eps = np.finfo(dtype).eps
     np.testing.assert_allclose(y, x, rtol=1e3 * eps, atol=1e3 * eps * abs(x).max())
 
@@ -227,12 +235,10 @@ def test_cg_with_a_cycle_that_is_not_symmetric_warns(device):
 
 
 def test_float32_cycles_precondition_a_float64_system(device):
-    A = pyamg.gallery.poisson((20, 20), format="csr")
-    ml = pyamg.ruge_stuben_solver(A.astype(np.float32), max_coarse=10)
-    if not all(level.A.dtype == np.float32 for level in ml.levels):
-        pytest.skip("pyamg's own levels are not float32")
+    ml = in_dtype("float32")
+    A, b = ml.levels[0].A.astype(np.float64), np.ones(210)
+    pyamg.relaxation.smoothing.change_smoothers(ml, SYMMETRIC, SYMMETRIC)
     M = amg.to_gpu(ml, device=device).aspreconditioner()
-    b = np.ones(400)
     assert M.matvec(b).dtype == np.float64
     x, status = spla.cg(A, b, M=M, rtol=1e-10)
     assert status == 0
@@ -464,6 +470,15 @@ def test_the_hierarchy_of_pyamg_stays_as_it_is(device):
     amg.to_gpu(ml, device=device).solve(b)
     assert [level.presmoother for level in ml.levels[:-1]] == smoothers
     np.testing.assert_array_equal(ml.solve(b, maxiter=2), x)
+
+
+def test_an_update_of_the_moved_hierarchy_leaves_pyamgs_matrices_alone(device):
+    ml = hierarchy("2-D Poisson, RS")
+    kept = [level.A.copy() for level in ml.levels]
+    moved = amg.to_gpu(ml, device=device)
+    moved.update(3 * ml.levels[0].A)
+    for level, A in zip(ml.levels, kept, strict=True):
+        np.testing.assert_array_equal(level.A.data, A.data)
 
 
 def test_recorded_cycles_leave_the_vectors_as_they_were_when_they_are_recorded(monkeypatch):

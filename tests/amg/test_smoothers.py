@@ -234,6 +234,17 @@ def test_a_smoother_follows_the_matrix_that_it_is_called_with():
     np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize("spec", ["gauss_seidel", "jacobi", "ilu0", "chebyshev"])
+def test_a_smoother_keeps_the_values_that_it_was_made_from(spec):
+    A, b = unsymmetric(30), np.ones(30)
+    f, expected, x = amg.smoother(A, spec), np.zeros(30), np.zeros(30)
+    for y in (expected, x):
+        f(A, y, b)
+        f(A, y, b)
+        A.data *= 2
+    np.testing.assert_array_equal(x, expected)
+
+
 def test_a_level_takes_a_smoother_by_itself():
     ml = hierarchy("2-D Poisson, SA")
     for level in ml.levels[:-1]:
