@@ -31,7 +31,8 @@ def run(
     if "residuals" in known:  # pyamg's interface
         options = {"tol": tol, "callback": callback, "residuals": residuals}
     else:
-        options = {"rtol" if "rtol" in known else "tol": tol, "atol": 0.0}
+        options = {"rtol" if "rtol" in known else "tol": tol}
+        options |= {"atol": 0.0} if "atol" in known else {}
         options["callback"] = _watching(A, b, x0, callback, residuals)
     x, info = solver(A, b, x0=x0, maxiter=maxiter, M=M, **options)
     return x.reshape(-1), int(info)

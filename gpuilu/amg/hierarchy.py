@@ -101,6 +101,8 @@ class Hierarchy:
         self._order = None if device == "cpu" else cuda.StreamOrder()
         self._cycles = Cycles(self.levels, dense_rows)
         self._set_coarse(ml.levels[-1].A)
+        if self._order is not None:
+            cuda.synchronize()  # other streams may use it at once
 
     def __repr__(self) -> str:
         sizes = ", ".join(str(level.n) for level in self.levels)
@@ -223,8 +225,8 @@ class Hierarchy:
         Notes
         -----
         Triangles, diagonals, block inverses, ILU factors, spectral radii and the coarse solve are
-        all renewed. If a smoother or the coarse
-        solver fails on the new values, the old ones are put back.
+        all renewed. If a smoother or the coarse solver fails on the new values, the old ones are
+        put back.
         """
         with cuda.on(self.device), self._exclusively():
             self._cycles.clear()

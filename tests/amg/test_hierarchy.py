@@ -19,6 +19,7 @@ from amg_cases import MAKERS, hierarchy, right_hand_side
 import gpuilu
 from gpuilu import amg
 from gpuilu.amg.hierarchy import Hierarchy
+from gpuilu.backend import cuda
 
 CYCLES = ("V", "W", "F")
 DENSE_ROWS = (0, 100)  # never, and from the first level with at most 100 rows
@@ -198,7 +199,13 @@ def test_a_callback_may_use_the_hierarchy_itself(device):
     np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.parametrize("accel", ["cg", "gmres", "bicgstab"])
+@pytest.mark.skipif(cuda.available(), reason="there is a GPU")
+def test_without_a_gpu_the_error_names_the_other_device():
+    with pytest.raises(gpuilu.BackendUnavailableError, match="device='cpu'"):
+        amg.to_gpu(hierarchy("2-D Poisson, SA"))
+
+
+@pytest.mark.parametrize("accel", ["cg", "gmres", "bicgstab", "cgs"])
 def test_accel_by_name_converges_as_pyamgs(accel, device):
     ml = hierarchy("2-D Poisson, SA")
     pyamg.relaxation.smoothing.change_smoothers(ml, SYMMETRIC, SYMMETRIC)
@@ -213,6 +220,13 @@ def test_accel_by_name_converges_as_pyamgs(accel, device):
         assert np.linalg.norm(b - ml.levels[0].A @ x) <= 1e-7 * np.linalg.norm(b)
         counts.append(len(residuals))
     assert abs(counts[1] - counts[0]) <= (20 if device == "cuda" else 0)
+
+
+def test_accel_may_name_a_solver_that_has_no_absolute_tolerance(device):
+    ml = hierarchy("2-D Poisson, SA")
+    moved, b = amg.to_gpu(ml, device=device), right_hand_side(ml)
+    x = moved.solve(b, tol=1e-10, accel="minres")
+    assert np.linalg.norm(b - ml.levels[0].A @ x) <= 1e-7 * np.linalg.norm(b)
 
 
 def test_accel_may_be_a_callable_of_scipys_kind(device):
