@@ -1,13 +1,18 @@
-"""Hierarchies by pyamg for the tests, each from a fixed seed."""
+"""Hierarchies by pyamg for the tests, each from a fixed seed.
+
+Importing this skips a test module where pyamg is not installed.
+"""
 
 from __future__ import annotations
 
 import functools
 
 import numpy as np
-import pyamg
+import pytest
 import scipy.sparse as sp
 from cases import convection_diffusion
+
+pyamg = pytest.importorskip("pyamg")
 
 
 def poisson_2d():

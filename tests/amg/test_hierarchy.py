@@ -10,11 +10,10 @@ import threading
 import warnings
 
 import numpy as np
-import pyamg
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from amg_cases import MAKERS, hierarchy, right_hand_side
+from amg_cases import MAKERS, hierarchy, pyamg, right_hand_side
 
 import gpuilu
 from gpuilu import amg

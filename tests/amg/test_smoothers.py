@@ -5,17 +5,16 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pyamg
 import pytest
 import scipy.sparse as sp
-from amg_cases import hierarchy, right_hand_side
+from amg_cases import hierarchy, pyamg, right_hand_side
 from cases import DTYPES, random_values, unsymmetric
-from pyamg.relaxation import relaxation
-from pyamg.relaxation.smoothing import change_smoothers as pyamg_change_smoothers
 
 import gpuilu
 from gpuilu import amg
 
+relaxation = pyamg.relaxation.relaxation
+pyamg_change_smoothers = pyamg.relaxation.smoothing.change_smoothers
 SWEEPS = ("forward", "backward", "symmetric")
 SPECS = [
     None,
@@ -297,5 +296,9 @@ def test_columns_and_strided_vectors_are_relaxed_in_place():
 
 
 def test_nothing_in_pyamg_is_patched():
-    assert pyamg.MultilevelSolver.change_solve_matrix.__module__ == "pyamg.multilevel"
-    assert pyamg.relaxation.smoothing.change_smoothers is pyamg_change_smoothers
+    owners = (pyamg.MultilevelSolver, pyamg.relaxation.smoothing, relaxation)
+    before = [dict(vars(owner)) for owner in owners]
+    ml = hierarchy("2-D Poisson, SA")
+    amg.change_smoothers(ml, "ilu0", "ilu0")
+    ml.solve(right_hand_side(ml), maxiter=1)
+    assert [dict(vars(owner)) for owner in owners] == before
