@@ -11,7 +11,9 @@ import scipy.sparse as sp
 from emulated import Device, needs_compiler
 from emulator_systems import values
 
-from gpuilu import products
+from gpuilu import amg, products
+from gpuilu.relaxation import gauss_seidel
+from gpuilu.trsv import row
 
 pytestmark = needs_compiler
 
@@ -109,3 +111,27 @@ def test_short_rows_get_few_lanes(mean, lanes):
 @pytest.mark.parametrize(("mean", "lanes"), [(27, 16), (33, 32), (5000, 32)])
 def test_long_rows_get_many_lanes(mean, lanes):
     assert products.lanes_for(mean) == lanes
+
+
+SYMMETRIC = ("gauss_seidel", {"sweep": "symmetric"})
+
+
+@pytest.mark.parametrize("smoother", [SYMMETRIC, "jacobi", "chebyshev", "block_jacobi"], ids=str)
+@pytest.mark.parametrize("cycle", ["V", "W", "F"])
+def test_whole_multigrid_cycles_give_pyamgs_residuals(cycle, smoother):
+    pyamg = pytest.importorskip("pyamg")
+    np.random.seed(0)  # noqa: NPY002
+    A, B = pyamg.gallery.linear_elasticity((5, 6), format="bsr")
+    ml = pyamg.smoothed_aggregation_solver(A, B=B, max_coarse=4)
+    pyamg.relaxation.smoothing.change_smoothers(ml, smoother, smoother)
+    b = np.random.default_rng(1).random(A.shape[0])
+    expected, found = [], []
+    ml.solve(b, tol=1e-30, maxiter=3, cycle=cycle, residuals=expected)
+    by_row = mock.patch.object(gauss_seidel, "plan_for", lambda T, *_: row.Row(T))
+    kernels = {"_combine": products._combine_cuda, "_combine_dense": products._combine_dense_cuda}
+    with Device(seed=2) as used, by_row, mock.patch.multiple(products, **kernels):
+        moved = amg.to_gpu(ml, device="cpu", dense_rows=20)
+        moved.solve(b, tol=1e-30, maxiter=3, cycle=cycle, residuals=found)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert any(name.startswith("row_solve") for name in used.launched) == (smoother is SYMMETRIC)
+    assert {"row_products<double,16>", "dense_products<double>"} <= set(used.launched)
