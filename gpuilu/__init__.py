@@ -28,6 +28,7 @@ from gpuilu.errors import (
 from gpuilu.factories import TriangularSolver, from_factors, gauss_seidel, ilu0, sor, ssor
 from gpuilu.info import Info
 from gpuilu.preconditioner import Preconditioner
+from gpuilu.relaxation import relax
 
 __version__ = "0.1.0"
 
@@ -54,6 +55,7 @@ __all__ = [
     "from_factors",
     "gauss_seidel",
     "ilu0",
+    "relax",
     "sor",
     "ssor",
 ]

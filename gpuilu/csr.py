@@ -65,6 +65,11 @@ class CSR:
             return self
         return map_arrays(self, cuda.mover(device))
 
+    def owned(self, device: str, dtype: Any = None) -> CSR:
+        """A copy on a device, in another dtype if one is given: nothing is shared."""
+        C = self.with_data(self.data.astype(dtype or self.data.dtype, copy=False))
+        return C.to(device) if device != C.device else map_arrays(C, lambda a: a.copy())
+
 
 def inexact_dtype(dtype: Any) -> np.dtype:
     """The value dtype for a matrix or vector of `dtype`: integers and bool become float64."""

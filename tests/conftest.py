@@ -80,3 +80,11 @@ def cp() -> Any:
 def csp(cp: Any) -> Any:
     """cupyx.scipy.sparse, where there is a device."""
     return pytest.importorskip("cupyx.scipy.sparse")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Each device in turn; a skip where there is no GPU."""
+    if request.param == "cuda" and not cuda.available():
+        pytest.skip("there is no CUDA device that CuPy can use")
+    return str(request.param)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.products import LANES as PRODUCT_LANES
 from gpuilu.trsv import selfsched_row
 from gpuilu.trsv.blocked import WIDTHS
 from gpuilu.trsv.row import LANES, columns_at_once
@@ -83,6 +84,10 @@ INSTANTIATIONS = {
     "row": _row(),
     "selfsched_col": _by_pair_and_one("selfsched_columns"),
     "selfsched_row": _by_pair("selfsched_rows", selfsched_row.columns_at_once),
+    "spmv": [
+        *(f"row_products<{VALUE_TYPES[v]},{lanes}>" for v in VALUES for lanes in PRODUCT_LANES),
+        *(f"dense_products<{VALUE_TYPES[v]}>" for v in VALUES),
+    ],
     "syncfree": _by_pair_and_one("syncfree_solve"),
     "tile_level": _tile_level(),
     "tile_syncfree": _by_pair("solve_tile_rows", columns_at_once),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -103,3 +104,40 @@ def test_a_bad_file_is_one_line_and_no_traceback(tmp_path, content):
 def test_every_example_is_listed_in_the_readme_of_the_folder():
     text = (EXAMPLES / "README.md").read_text()
     assert [path.name for path in EXAMPLES.glob("*.py") if f"`{path.name}" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "smoothers"),
+    [
+        ("amg_poisson.py", ["--grid", 20, 24], ("jacobi", "chebyshev", "gauss_seidel")),
+        ("amg_poisson.py", ["--grid", 8, 9, 10, "--hierarchy", "rs", "--cycle", "W"], ("jacobi",)),
+        ("amg_elasticity.py", ["--grid", 10, 12], ("block_jacobi", "block_gauss_seidel")),
+    ],
+)
+def test_a_moved_hierarchy_needs_as_many_iterations_as_pyamgs(name, options, smoothers, tmp_path):
+    pytest.importorskip("pyamg")
+    options = [*options, "--device", "cpu", "--repeats", 1]
+    record = tmp_path / "record.json"
+    written = ["--json", record] if name == "amg_poisson.py" else []
+    code, output, error = run(name, *options, *written)
+    assert code == 0, error
+    counts = re.findall(r"^(\w+) +(pyamg_cpu|amg_cpu) +(\d+) ", output, re.M)
+    for smoother in smoothers:
+        pyamgs, ours = (int(count) for found, _, count in counts if found == smoother)
+        assert pyamgs == ours > 1
+    if written:
+        rows = json.loads(record.read_text())["rows"]
+        assert len(rows) == 2 * len(counts)
+        assert {row["phase"] for row in rows} == {"solve", "time_to_solution"}
+        assert all(row["q1_ms"] <= row["ms"] <= row["q3_ms"] for row in rows)
+        assert all(row["backward_error"] < 1e-6 for row in rows)
+
+
+def test_the_residuals_of_both_hierarchies_are_plotted(tmp_path):
+    pytest.importorskip("pyamg")
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "residuals.png"
+    options = ["--grid", 12, 12, "--device", "cpu", "--repeats", 1, "--plot", path]
+    code, _, error = run("amg_elasticity.py", *options)
+    assert code == 0, error
+    assert path.read_bytes().startswith(b"\x89PNG")

@@ -10,14 +10,17 @@ import gpuilu
 
 PACKAGE = Path(gpuilu.__file__).parent
 
-FACE = ["options", "info", "application", "vectors", "operands", "preconditioner", "factories"]
+FACE = [
+    *("options", "info", "application", "vectors", "operands", "preconditioner", "factories"),
+    "relaxation",
+]
 HOSTS = ["amg", "krylov", "petsc", "bench", "sources"]
 # From the ground up; "" is gpuilu/__init__.py, the public names. Units of one rank do not import
 # each other, but those of the two groups may.
 RANKS = [
     ["errors", "kernels"],
     ["backend"],
-    ["csr", "triangle"],
+    ["csr", "triangle", "products"],
     ["dag"],
     ["kahn"],
     ["factor", "trsv"],

@@ -63,28 +63,6 @@ def test_jacobi_sweeps_are_exact_after_as_many_as_there_are_levels(sweeps, x):
     np.testing.assert_allclose(S.solve([1.0, 2.0, 3.0]), x)
 
 
-@planned("relaxation with a start vector")
-@pytest.mark.parametrize("stored", [True, False])
-def test_relax_skips_a_row_whose_diagonal_is_zero_or_absent(stored):
-    entries = [(0, 0, 2.0), (0, 1, 1.0), (1, 0, 1.0), (1, 2, 1.0), (2, 1, 1.0), (2, 2, 2.0)]
-    if stored:
-        entries.append((1, 1, 0.0))
-    row, column, value = zip(*entries, strict=True)
-    A = sp.csr_array((value, (row, column)), shape=(3, 3))
-    x = np.array([0.0, 5.0, 0.0])
-    gpuilu.relax(A, x, np.array([1.0, 2.0, 3.0]), method="gauss_seidel", sweep="forward")
-    assert x.tolist() == [-2, 5, -1]
-
-
-@planned("relaxation with a start vector")
-def test_relax_runs_as_many_sweeps_as_it_is_told():
-    b, once, twice = np.array([1.0, 2.0, 3.0]), np.zeros(3), np.zeros(3)
-    for _ in range(2):
-        gpuilu.relax(T3, once, b, method="gauss_seidel", sweep="forward", iterations=1)
-    gpuilu.relax(T3, twice, b, method="gauss_seidel", sweep="forward", iterations=2)
-    np.testing.assert_array_equal(once, twice)
-
-
 @planned("orderings")
 def test_a_coloured_ordering_gives_a_clique_as_many_levels_as_rows():
     A = sp.csr_array(np.full((5, 5), 1.0) + 9 * np.eye(5))

@@ -125,6 +125,19 @@ def multiprocessors(device: int) -> int:
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device))
 
 
+def card_facts() -> dict[str, str | None]:
+    """What a record of measurements says of the current card; None where there is no GPU."""
+    if not available():
+        return {"card": None, "driver": None, "cupy": None}
+    runtime = cupy().cuda.runtime
+    name = runtime.getDeviceProperties(runtime.getDevice())["name"].decode()
+    return {
+        "card": str(name),
+        "driver": str(runtime.driverGetVersion()),
+        "cupy": str(cupy().__version__),
+    }
+
+
 # ---- kernels ------------------------------------------------------------------------------------
 
 
@@ -335,7 +348,8 @@ class StreamOrder:
         stream, key = _stream_key()
         if key in self._streams:
             return
-        if self._updated is not None:
+        # A capture cannot wait for work outside of it: whoever replays the graph orders it.
+        if self._updated is not None and key[0] != "capture":
             stream.wait_event(self._updated)
         self._streams[key] = stream
 
@@ -363,6 +377,25 @@ def refuse_capture(what: str) -> None:
     """Raise if the current stream is being captured into a graph."""
     if cupy().cuda.get_current_stream().is_capturing():
         raise CaptureError(f"{what} cannot be captured into a CUDA graph")
+
+
+def captured(work: Callable[[], None]) -> Any:
+    """What `work` enqueues, as a CUDA graph; it must have run before, so that nothing compiles."""
+    stream = cupy().cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        try:
+            work()
+        except BaseException:
+            with contextlib.suppress(Exception):  # the capture is broken already
+                stream.end_capture()
+            raise
+        return stream.end_capture()
+
+
+def launch_graph(graph: Any) -> None:
+    """Replay a graph on the current stream."""
+    graph.launch(cupy().cuda.get_current_stream())
 
 
 PER_THREAD_STREAM = 2

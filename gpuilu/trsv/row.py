@@ -109,7 +109,8 @@ class Row(Plan):
         if key not in self._configurations:
             factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
             unit = str(self.T.unit_diagonal).lower()
-            parameters = f"{factor},{vector},{self.lanes},{in_flight(columns, self.lanes, self.mean)},{columns},{unit}"
+            polls = in_flight(columns, self.lanes, self.mean)
+            parameters = f"{factor},{vector},{self.lanes},{polls},{columns},{unit}"
             function = cuda.kernel("row", f"row_solve<{parameters}>")
             self._configurations[key] = function, self._blocks(function)
         return self._configurations[key]
