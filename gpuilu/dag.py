@@ -80,22 +80,44 @@ level_sets = by_device(_level_sets_cpu, _level_sets_cuda)
 
 THREADS = 128  # of a block in levels.cu, one row each at a time
 BLOCKS = 8  # of them on a multiprocessor: wide grids need many rows in flight, but pollers cost
+CHUNK = 1024  # threads of a block in levels_chunk.cu, one row each
 
 
 def _depths_cuda(T: Pattern) -> Any:
-    """level + 1 of every row, by the self-scheduled pass of levels.cu; waits for it."""
+    """level + 1 of every row, by a self-scheduled pass over the rows; waits for it."""
     depth = namespace(T.indptr).zeros(T.n, np.uint32)
     launcher = cuda.Launcher()
     control = cuda.marked(launcher.CONTROL_BYTES, np.uint8)
-    function = cuda.kernel("levels", f"row_depths<{str(T.lower).lower()}>")
-    resident = cuda.resident_blocks(function, THREADS)
-    most = cuda.full_grid(function, THREADS) // resident * min(resident, BLOCKS)
-    blocks = max(1, min(most, -(-T.n // THREADS)))
+    lower = str(T.lower).lower()
+    if _is_regular(T):
+        function, threads = cuda.kernel("levels", f"row_depths<{lower}>"), THREADS
+        resident = cuda.resident_blocks(function, threads)
+        most = cuda.full_grid(function, threads) // resident * min(resident, BLOCKS)
+    else:
+        function, threads = cuda.kernel("levels_chunk", f"row_depths_by_chunk<{lower}>"), CHUNK
+        most = cuda.full_grid(function, threads)
+    blocks = max(1, min(most, -(-T.n // threads)))
     arguments = (T.n, T.indptr, T.indices, depth, launcher.struct(control))
-    cuda.launch(function, blocks, THREADS, *arguments)
+    cuda.launch(function, blocks, threads, *arguments)
     cuda.synchronize()
     launcher.raise_if_stalled()
     return depth
+
+
+def _is_regular(T: Pattern) -> bool:
+    """Whether most rows depend on the row before as theirs does, or on nothing near, as on a grid.
+
+    On irregular patterns (meshes, graphs) of a million rows the scan of levels.cu took 18 to 48 ms
+    on an H100, the chunks 2 to 4; on grids of as many rows 1 to 2 ms against 3 to 4.
+    """
+    xp, n = namespace(T.indptr), T.n
+    length = T.indptr[1:] - T.indptr[:-1]
+    at = T.indptr[1:] - 1 if T.lower else T.indptr[:-1]  # the dependency nearest to the diagonal
+    if len(T.indices) == 0:
+        return True
+    nearest = T.indices[xp.clip(at, 0, len(T.indices) - 1)]
+    distance = xp.where(length > 0, abs(xp.arange(n, dtype=np.int32) - nearest), 0)
+    return bool((distance[1:] == distance[:-1]).mean() >= 0.5) if n > 1 else True
 
 
 @njit

@@ -30,7 +30,7 @@ def _blocked() -> list[str]:
     return [
         f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{columns},{unit}>"
         for f, v in PAIRS
-        for K in WIDTHS
+        for K in WIDTHS[f]
         for columns in (1, columns_at_once(v))
         for unit in ("true", "false")
     ] + [
@@ -80,6 +80,7 @@ INSTANTIATIONS = {
     "level_col": _by_pair_and_one("level_columns"),
     "level_row": _by_pair("level_rows", selfsched_row.columns_at_once),
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
+    "levels_chunk": [f"row_depths_by_chunk<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),
     "row": _row(),
     "selfsched_col": _by_pair_and_one("selfsched_columns"),

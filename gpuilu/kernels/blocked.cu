@@ -6,21 +6,20 @@ namespace gpuilu {
 using u16 = unsigned short;
 
 constexpr int WINDOW = 1024;  // latest values of a strip that its block keeps in shared memory
-constexpr int PAD = 8;        // a strip's steps are a multiple of this
 constexpr int BATCH = 4;      // far entries a lane polls at once
 constexpr u32 PAUSE_NS = 100; // between polls that nobody waits for
 constexpr int SHARED = 48 * 1024;
 
-// The triangle as `strips_solve` reads it. Strip t is steps step_ptr[t] .. step_ptr[t + 1], a
-// multiple of PAD many; a step is 32 positions, of rows that do not depend on each other; position =
-// 32 step + lane. `row` is the row in x, or -1 for padding and for a segment of a long row: no b
-// and a unit diagonal. A row's latest K dependencies in its own strip are `near`, as slots of the
-// window (WINDOW: none); the others are `far`, as positions. `scale` is 1 / diagonal, or zero where
-// only the division is safe; `diag` is in the order of x.
+// The triangle as `strips_solve` reads it, rows by position in the order in which they are solved. Strip
+// t is steps step_ptr[t] .. step_ptr[t + 1]; step q is positions step_start[q] .. step_start[q + 1], 32 at
+// most, of rows that do not depend on each other, one a lane. `row` is the row in x, or -1 for a
+// segment of a long row: no b and a unit diagonal. A row's latest K dependencies in its own strip
+// are `near`, as slots of the window (WINDOW: none); the others are `far`, as positions. `scale`
+// is 1 / diagonal, or zero where only the division is safe; `diag` is in the order of x.
 template <class F>
 struct Strips {
     int n_strips;
-    const int *step_ptr, *row, *far_ptr, *far_position;
+    const int *step_ptr, *step_start, *row, *far_ptr, *far_position;
     const F* far_data;
     const u16* near_slot;
     const F *near_data, *scale, *diag;
@@ -64,17 +63,17 @@ struct Hall {
     Slots<K> slots[RING * 32];
     V r[RING * C * 32];
     V window[(WINDOW + 1) * C];
-    u32 filled[RING]; // 1 + the step that the ring holds there, and DIVIDE
-    u32 swept;        // steps that are swept
+    Pack<u32, 2> place[RING]; // first position of the step, and how many there are
+    u32 filled[RING];         // 1 + the step that the ring holds there, and DIVIDE
+    u32 swept;                // steps that are swept
     u32 ticket;
 };
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
 
 // ---- gatherers: what comes from elsewhere -------------------------------------------------------
-template <class F, class V, int K, int C>
+template <class F, int K>
 struct Gathered {
-    V sum[C];
-    u32 at;
+    u32 start, rows; // of the step
     int begin, end;
     int position[BATCH];
     F value[BATCH];
@@ -83,21 +82,29 @@ struct Gathered {
     F scale;
 };
 
-template <class F, class V, int K, int C, bool UNIT>
-__device__ void load_extent(const Strips<F>& T, u32 q, u32 count, u32 first,
-                            Gathered<F, V, K, C>& g) {
+template <class F, int K, bool UNIT>
+__device__ void load_extent(const Strips<F>& T, u32 step, u32 last, int lane, Gathered<F, K>& g) {
+    g.rows = 0;
     g.begin = g.end = 0;
-    if (q >= count) return;
-    g.at = first + 32 * q;
-    g.begin = T.far_ptr[g.at];
-    g.end = T.far_ptr[g.at + 1];
-    g.slots = reinterpret_cast<const Slots<K>*>(T.near_slot)[g.at];
-    g.near_value = reinterpret_cast<const Pack<F, K>*>(T.near_data)[g.at];
-    if (!UNIT) g.scale = T.scale[g.at];
+#pragma unroll
+    for (int k = 0; k < K; ++k) g.near_value.v[k] = F(0);
+#pragma unroll
+    for (int k = 0; k < K / 2; ++k) g.slots.v[k] = WINDOW << 16 | WINDOW;
+    g.scale = F(1);
+    if (step >= last) return;
+    g.start = T.step_start[step];
+    g.rows = T.step_start[step + 1] - g.start;
+    if (u32(lane) >= g.rows) return;
+    const u32 at = g.start + lane;
+    g.begin = T.far_ptr[at];
+    g.end = T.far_ptr[at + 1];
+    g.slots = reinterpret_cast<const Slots<K>*>(T.near_slot)[at];
+    g.near_value = reinterpret_cast<const Pack<F, K>*>(T.near_data)[at];
+    if (!UNIT) g.scale = T.scale[at];
 }
 
-template <class F, class V, int K, int C>
-__device__ void load_batch(const Strips<F>& T, int first, Gathered<F, V, K, C>& g) {
+template <class F, int K>
+__device__ void load_batch(const Strips<F>& T, int first, Gathered<F, K>& g) {
 #pragma unroll
     for (int e = 0; e < BATCH; ++e) {
         const int p = first + e;
@@ -107,15 +114,14 @@ __device__ void load_batch(const Strips<F>& T, int first, Gathered<F, V, K, C>& 
 }
 
 template <class F, class V, int K, int C>
-__device__ void load_right(const Columns<V>& on, u32 q, u32 count, u32 first,
-                           Gathered<F, V, K, C>& g) {
+__device__ void load_right(const Columns<V>& on, const Gathered<F, K>& g, int lane, V (&b)[C]) {
 #pragma unroll
     for (int c = 0; c < C; ++c)
-        g.sum[c] = q < count && on.has(c) ? on.b[on.at(first + 32 * q, c)] : V(0);
+        b[c] = u32(lane) < g.rows && on.has(c) ? on.b[on.at(g.start + lane, c)] : V(0);
 }
 
 template <class F, class V, int K, int C>
-__device__ void subtract_far(const Strips<F>& T, Gathered<F, V, K, C>& g, const Columns<V>& on,
+__device__ void subtract_far(const Strips<F>& T, Gathered<F, K>& g, const Columns<V>& on, V (&s)[C],
                              Launch launch, Patience& patience, int lane) {
     int first = g.begin;
     while (__any_sync(FULL_WARP, first < g.end)) {
@@ -135,7 +141,7 @@ __device__ void subtract_far(const Strips<F>& T, Gathered<F, V, K, C>& g, const 
 #pragma unroll
             for (int c = 0; c < C; ++c)
                 if (wanted >> (e * C + c) & 1u)
-                    g.sum[c] = minus_product(g.sum[c], V(g.value[e]), value[e * C + c]);
+                    s[c] = minus_product(s[c], V(g.value[e]), value[e * C + c]);
         first += BATCH;
         if (!__any_sync(FULL_WARP, first < g.end)) break;
         load_batch(T, first, g);
@@ -143,20 +149,20 @@ __device__ void subtract_far(const Strips<F>& T, Gathered<F, V, K, C>& g, const 
 }
 
 // 1 / diagonal in the precision of x, or zero where only the division is safe.
-template <bool UNIT, class F, class V, int K, int C>
-__device__ V reciprocal(const Strips<F>& T, const Gathered<F, V, K, C>& g) {
-    if (UNIT) return V(1);
+template <class F, class V, int K, bool UNIT>
+__device__ V reciprocal(const Strips<F>& T, const Gathered<F, K>& g, int lane) {
+    if (UNIT || u32(lane) >= g.rows) return V(1);
     if (sizeof(F) == sizeof(V) || is_zero(g.scale)) return V(g.scale);
-    const int row = T.row[g.at];
+    const int row = T.row[g.start + lane];
     return row < 0 ? V(1) : over(V(1), V(T.diag[row]));
 }
 
 // Put step q into the ring.
-template <bool UNIT, class F, class V, int K, int C>
-__device__ void fill(const Strips<F>& T, u32 q, Gathered<F, V, K, C>& g, Hall<V, K, C>& hall,
-                     int lane) {
+template <class F, class V, int K, int C, bool UNIT>
+__device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K>& g, V (&s)[C],
+                     Hall<V, K, C>& hall, int lane) {
     const u32 at = q % Hall<V, K, C>::RING;
-    V inverse = reciprocal<UNIT>(T, g);
+    V inverse = reciprocal<F, V, K, UNIT>(T, g, lane);
     const bool divide = !UNIT && __any_sync(FULL_WARP, is_zero(inverse));
     if (divide) inverse = V(1);
     Pack<V, K> value;
@@ -167,68 +173,70 @@ __device__ void fill(const Strips<F>& T, u32 q, Gathered<F, V, K, C>& g, Hall<V,
     hall.slots[at * 32 + lane] = g.slots;
 #pragma unroll
     for (int c = 0; c < C; ++c) {
-        if (!UNIT) g.sum[c] = times(g.sum[c], inverse);
-        hall.r[(at * C + c) * 32 + lane] = g.sum[c];
+        if (!UNIT) s[c] = times(s[c], inverse);
+        hall.r[(at * C + c) * 32 + lane] = s[c];
     }
+    if (lane == 0) hall.place[at] = {g.start, g.rows};
     __syncwarp();
     if (lane == 0) store_release_shared(hall.filled + at, (q + 1) | (divide ? DIVIDE : 0u));
 }
 
-// Steps g, g + gatherers, ... of a strip; the lane's row of step 0 is at position `first`. Loads are
-// two turns ahead, in registers that change their roles and are never copied: a copy would wait.
+// Steps g, g + gatherers, ... of the `count` steps of a strip, of which `begin` is the first.
 template <class F, class V, int K, int C, bool UNIT>
-__device__ void gather(const Strips<F>& T, u32 count, u32 first, u32 g, u32 gatherers,
+__device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gatherers,
                        const Columns<V>& on, Hall<V, K, C>& hall, Launch launch, Patience& patience,
                        int lane) {
-    Gathered<F, V, K, C> turns[3];
-    u32 q = g;
-    load_extent<F, V, K, C, UNIT>(T, q, count, first, turns[0]);
-    load_extent<F, V, K, C, UNIT>(T, q + gatherers, count, first, turns[1]);
-    load_batch(T, turns[0].begin, turns[0]);
-    load_right(on, q, count, first, turns[0]);
-    const auto turn = [&](Gathered<F, V, K, C>& current, Gathered<F, V, K, C>& next,
-                          Gathered<F, V, K, C>& after) {
-        if (q >= count) return false;
-        subtract_far(T, current, on, launch, patience, lane);
+    const u32 last = begin + count;
+    Gathered<F, K> current, next;
+    V s[C], b[C];
+    load_extent<F, K, UNIT>(T, begin + g, last, lane, current);
+    load_extent<F, K, UNIT>(T, begin + g + gatherers, last, lane, next);
+    load_batch(T, current.begin, current);
+    load_right(on, current, lane, s);
+    for (u32 q = g; q < count; q += gatherers) {
+        Gathered<F, K> after;
+        subtract_far(T, current, on, s, launch, patience, lane);
         // Only now: a poll would wait for all loads before it.
         load_batch(T, next.begin, next);
-        load_right(on, q + gatherers, count, first, next);
-        load_extent<F, V, K, C, UNIT>(T, q + 2 * gatherers, count, first, after);
-        while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q)) {
-            if (patience.exhausted(launch, lane)) return false;
-            __nanosleep(PAUSE_NS);
-        }
-        fill<UNIT>(T, q, current, hall, lane);
-        q += gatherers;
-        return true;
-    };
-    while (turn(turns[0], turns[1], turns[2]) && turn(turns[1], turns[2], turns[0]) &&
-           turn(turns[2], turns[0], turns[1]))
-        continue;
+        load_right(on, next, lane, b);
+        load_extent<F, K, UNIT>(T, begin + q + 2 * gatherers, last, lane, after);
+        while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q))
+            if (patience.exhausted(launch, lane))
+                return;
+            else
+                __nanosleep(PAUSE_NS);
+        fill<F, V, K, C, UNIT>(T, q, current, s, hall, lane);
+        current = next;
+        next = after;
+#pragma unroll
+        for (int c = 0; c < C; ++c) s[c] = b[c];
+    }
 }
 
 // ---- the sweeper: x = r - sum over near entries -------------------------------------------------
 // Where things are in shared memory, for this lane.
 template <class V, int K, int C>
 struct Places {
-    SharedAddress value, slots, r, window;
+    SharedAddress value, slots, r, window, place;
 
     __device__ Places(const Hall<V, K, C>& hall, int lane)
         : value(kept(shared_address(hall.value + lane))),
           slots(kept(shared_address(hall.slots + lane))), r(kept(shared_address(hall.r + lane))),
-          window(kept(shared_address(hall.window))) {}
+          window(kept(shared_address(hall.window))), place(kept(shared_address(hall.place))) {}
 };
 
 template <class V, int K, int C>
 struct Work {
     Pack<V, K> value;
     Slots<K> slots;
+    Pack<u32, 2> place;
     V r[C];
 };
 
 template <class V, int K, int C>
 __device__ void take(const Places<V, K, C>& hall, u32 ring, Work<V, K, C>& work) {
     const u32 at = 32 * ring;
+    work.place = read_shared<Pack<u32, 2>>(hall.place + 8 * ring);
     work.slots = read_shared<Slots<K>>(hall.slots + at * u32(sizeof(Slots<K>)));
     work.value = read_shared<Pack<V, K>>(hall.value + at * u32(sizeof(Pack<V, K>)));
 #pragma unroll
@@ -248,11 +256,12 @@ __device__ u32 filled_from(const Hall<V, K, C>& hall, u32 q, int lane, u32& divi
     return missing ? __ffs(missing) - 1 : 32;
 }
 
-// What an abandoned launch leaves: NaN for all rows from step q on.
-template <class V, int K, int C>
-__device__ void drain(u32 q, u32 count, u32 position, const Columns<V>& on, Hall<V, K, C>& hall,
-                      int lane) {
-    for (; q < count; ++q, position += 32)
+// What an abandoned launch leaves: NaN for all rows from step q of a strip on.
+template <class F, class V, int K, int C>
+__device__ void drain(const Strips<F>& T, u32 q, u32 count, u32 begin, const Columns<V>& on,
+                      Hall<V, K, C>& hall, int lane) {
+    const int end = T.step_start[begin + count];
+    for (int position = T.step_start[begin + q] + lane; position < end; position += 32)
         for (int c = 0; c < C; ++c)
             if (on.has(c)) publish(on.y + on.at(position, c), not_a_number<V>());
     __syncwarp();
@@ -267,18 +276,19 @@ __device__ void divide_step(const Strips<F>& T, u32 position, V (&s)[C]) {
     for (int c = 0; c < C; ++c) s[c] = over(s[c], V(T.diag[row]));
 }
 
-// Where the sweeper of a strip is: step q, whose rows are at `position` and whose values go to y.
-template <class V>
-struct Place {
-    u32 q, position, filled, divide;
-    V* y;
+// Where the sweeper of a strip is: at step q; the ring holds `filled` steps from there on, of which
+// `divide` tells those with rows to divide.
+struct Progress {
+    u32 q, filled, divide;
 };
 
 // One step of rows, its `work` taken from the ring.
 template <bool DIVIDES, class F, class V, int K, int C>
 __device__ void sweep_step(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
-                           const Place<V>& at, const V (&x)[K][C], const Work<V, K, C>& work) {
+                           bool divide, const V (&x)[K][C], const Work<V, K, C>& work, int lane) {
     constexpr u32 SIZE = sizeof(V) * C;
+    const u32 position = work.place.v[0] + lane;
+    const bool has_row = u32(lane) < work.place.v[1];
     V s[C];
 #pragma unroll
     for (int c = 0; c < C; ++c) {
@@ -286,14 +296,18 @@ __device__ void sweep_step(const Strips<F>& T, const Columns<V>& on, const Place
 #pragma unroll
         for (int k = K - 1; k >= 0; --k) s[c] = minus_product(s[c], work.value.v[k], x[k][c]);
     }
-    if (DIVIDES && (at.divide & 1u)) divide_step(T, at.position, s);
+    if (DIVIDES && divide && has_row) divide_step(T, position, s);
+    if (has_row) {
 #pragma unroll
-    for (int c = 0; c < C; ++c)
-        write_shared(places.window + at.position % WINDOW * SIZE + c * u32(sizeof(V)), s[c]);
+        for (int c = 0; c < C; ++c)
+            write_shared(places.window + position % WINDOW * SIZE + c * u32(sizeof(V)), s[c]);
+    }
     __syncwarp();
+    if (has_row) {
 #pragma unroll
-    for (int c = 0; c < C; ++c)
-        if (C == 1 || on.has(c)) publish(at.y + c, s[c]);
+        for (int c = 0; c < C; ++c)
+            if (C == 1 || on.has(c)) publish(on.y + on.at(position, c), s[c]);
+    }
 }
 
 template <class V, int K, int C>
@@ -306,54 +320,53 @@ __device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots
                                      c * u32(sizeof(V)));
 }
 
-// STEPS steps that the ring holds, with rows to divide or without; work[0] is that of the first of them, and
-// then that of the one behind them if the ring holds it.
+// STEPS steps that the ring holds without wrapping around, with rows to divide or without; work[0]
+// is that of the first of them, and then that of the one behind them if the ring holds it.
 template <int STEPS, bool DIVIDES, class F, class V, int K, int C>
 __device__ void sweep_steps(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
-                            u32 stride, Place<V>& at, Work<V, K, C> (&work)[2]) {
+                            Progress& at, Work<V, K, C> (&work)[2], int lane) {
     constexpr u32 RING = Hall<V, K, C>::RING;
+    const u32 ring = at.q % RING;
     V x[K][C];
 #pragma unroll
     for (int a = 0; a < STEPS; ++a) {
         read_window(places, work[a % 2].slots, x);
-        const u32 next = a + 1 < STEPS || at.filled > STEPS ? at.q + a + 1 : at.q + a;
-        take(places, next % RING, work[1 - a % 2]);
-        sweep_step<DIVIDES>(T, on, places, at, x, work[a % 2]);
-        at.position += 32;
-        at.divide >>= 1;
-        at.y += stride;
+        if (a + 1 < STEPS)
+            take(places, ring + a + 1, work[1 - a % 2]);
+        else
+            take(places, at.filled > STEPS ? (ring + STEPS) % RING : ring, work[1 - a % 2]);
+        sweep_step<DIVIDES>(T, on, places, at.divide >> a & 1u, x, work[a % 2], lane);
     }
     if (STEPS % 2) work[0] = work[1];
     at.q += STEPS;
     at.filled -= STEPS;
+    at.divide >>= STEPS;
 }
 
-// The `count` steps of a strip, a multiple of PAD.
+// The `count` steps of a strip, of which `begin` is the first.
 template <class F, class V, int K, int C, bool UNIT>
-__device__ void sweep(const Strips<F>& T, u32 count, u32 first, const Columns<V>& on,
+__device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V>& on,
                       Hall<V, K, C>& hall, Launch launch, Patience& patience, int lane) {
     constexpr u32 RING = Hall<V, K, C>::RING, ADVANCE = Hall<V, K, C>::ADVANCE;
     const Places<V, K, C> places(hall, lane);
-    const u32 stride = kept(32 * on.nrhs);
-    Place<V> at{0, first, 0, 0, on.y + on.at(first, 0)};
+    Progress at{0, 0, 0};
     Work<V, K, C> work[2];
-    u32 noted = 0;
     while (at.q < count) {
         if (at.filled == 0) {
             while ((at.filled = filled_from(hall, at.q, lane, at.divide)) == 0)
                 if (patience.exhausted(launch, lane))
-                    return drain(at.q, count, at.position, on, hall, lane);
+                    return drain(T, at.q, count, begin, on, hall, lane);
             take(places, at.q % RING, work[0]);
         }
-        if (at.filled >= ADVANCE && at.divide % (1u << ADVANCE) == 0)
-            sweep_steps<ADVANCE, false>(T, on, places, stride, at, work);
+        if (at.filled >= ADVANCE && at.q % ADVANCE == 0 && at.divide % (1u << ADVANCE) == 0)
+            sweep_steps<ADVANCE, false>(T, on, places, at, work, lane);
         else
-            sweep_steps<1, !UNIT>(T, on, places, stride, at, work);
+            sweep_steps<1, !UNIT>(T, on, places, at, work, lane);
+        if (at.q % ADVANCE != 0) continue;
         if (lane == 0) store_release_shared(&hall.swept, at.q);
-        if (at.q - noted < 256) continue;
-        noted = at.q;
-        note_progress(launch, lane);
+        if (at.q % 256 == 0) note_progress(launch, lane);
     }
+    if (lane == 0) store_release_shared(&hall.swept, count);
 }
 
 // What a warp does, as which of how many. The sweeper has a quarter of the multiprocessor for itself
@@ -402,19 +415,18 @@ __global__ void __launch_bounds__(512, 1)
         if (strip >= u32(T.n_strips)) return;
         const Columns<V> on{b, y, nrhs, int(hall.ticket % u32(groups)) * C};
         const u32 begin = T.step_ptr[strip], count = T.step_ptr[strip + 1] - begin;
-        const u32 first = 32 * begin + lane;
         if (threadIdx.x < Hall<V, K, C>::RING) hall.filled[threadIdx.x] = 0;
         if (threadIdx.x == 0) hall.swept = 0;
         __syncthreads();
         if (role.task == SWEEP)
-            sweep<F, V, K, C, UNIT>(T, count, first, on, hall, launch, patience, lane);
+            sweep<F, V, K, C, UNIT>(T, count, begin, on, hall, launch, patience, lane);
         else if (role.task == GATHER)
-            gather<F, V, K, C, UNIT>(T, count, first, role.number, role.of, on, hall, launch,
+            gather<F, V, K, C, UNIT>(T, count, begin, role.number, role.of, on, hall, launch,
                                      patience, lane);
     }
 }
 
-// b_by_position = b in the order of positions, zero where there is no row; y = "not ready". One thread
+// b_by_position = b in the order of positions, zero for segments; y = "not ready". One thread
 // an entry of (n_positions, nrhs).
 template <class V>
 __global__ void strips_enter(long long n, const int* row, const V* b, V* b_by_position, u32* y,

@@ -18,7 +18,6 @@ struct Rows {
 // One row's static data, in registers before the row has to wait.
 template <class F, class V, int R>
 struct Row {
-    u32 task;
     int position, row, begin, end;
     int column[R];
     F value[R], scale;
@@ -26,7 +25,6 @@ struct Row {
 
 template <class F, class V, int G, int R>
 __device__ void load_extent(const Rows<F>& T, u32 task, int lane, Row<F, V, R>& mine) {
-    mine.task = task;
     mine.position = -1;
     if (task >= u32(T.n_tasks)) return;
     const int position = T.task_ptr[task] + lane / G;
@@ -145,31 +143,33 @@ __global__ void __launch_bounds__(256)
     tickets.reset();
     __syncthreads();
     Patience patience;
-    // Three tasks ahead: the one whose ticket is in flight, the one whose extent loads, the one whose
-    // entries load; in registers that change their roles and are never copied: a copy would wait.
-    Row<F, V, R> rows[3];
-    u32 first = 0, second = 0, taken = 0;
+    Row<F, V, R> current, next;
+    // Three tickets ahead: the one in flight, the one whose extent loads, the one whose entries load.
+    u32 task = 0, upcoming = 0, taken = 0;
     if (lane == 0) {
-        first = tickets.take(launch);
-        second = tickets.take(launch);
+        task = tickets.take(launch);
+        upcoming = tickets.take(launch);
         taken = tickets.take(launch);
     }
-    load_extent<F, V, G, R>(T, __shfl_sync(FULL_WARP, first, 0), lane, rows[0]);
-    load_entries<F, V, G, R, UNIT>(T, lane, rows[0]);
-    load_extent<F, V, G, R>(T, __shfl_sync(FULL_WARP, second, 0), lane, rows[1]);
-    const auto turn = [&](Row<F, V, R>& current, Row<F, V, R>& next, Row<F, V, R>& after) {
-        if (current.task >= u32(T.n_tasks)) return false;
+    task = __shfl_sync(FULL_WARP, task, 0);
+    upcoming = __shfl_sync(FULL_WARP, upcoming, 0);
+    load_extent<F, V, G, R>(T, task, lane, current);
+    load_entries<F, V, G, R, UNIT>(T, lane, current);
+    load_extent<F, V, G, R>(T, upcoming, lane, next);
+    while (task < u32(T.n_tasks)) {
+        Row<F, V, R> after;
         load_entries<F, V, G, R, UNIT>(T, lane, next);
-        load_extent<F, V, G, R>(T, __shfl_sync(FULL_WARP, taken, 0), lane, after);
+        const u32 last = __shfl_sync(FULL_WARP, taken, 0);
+        load_extent<F, V, G, R>(T, last, lane, after);
         if (lane == 0) taken = tickets.take(launch);
         for (int c0 = 0; c0 < nrhs; c0 += C)
             solve_columns<F, V, G, R, C, UNIT>(T, current, b, x, y, nrhs, c0, launch, patience,
                                                lane);
-        return true;
-    };
-    while (turn(rows[0], rows[1], rows[2]) && turn(rows[1], rows[2], rows[0]) &&
-           turn(rows[2], rows[0], rows[1]))
-        continue;
+        task = upcoming;
+        upcoming = last;
+        current = next;
+        next = after;
+    }
 }
 
 // scale = 1 / diagonal of each row in order, where both are safely away from the ends of the range;

@@ -13,26 +13,30 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.dag import levels
-from gpuilu.triangle import Triangle
+from gpuilu.dag import Levels, levels
+from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
-from gpuilu.trsv.long_rows import cut_long_rows
+from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.row import LONG, SEGMENT, columns_at_once
-from gpuilu.trsv.strips import in_steps, split_entries
+from gpuilu.trsv.strips import Split, in_steps, predicted_us, split_entries
 
-__all__ = ["Blocked"]
+__all__ = ["Blocked", "predicted"]
 
 THREADS = 512
-WIDTHS = (2, 4, 8)  # near entries of a row
-N_STRIPS = 64
+WIDTHS = {"f": (2, 4, 8), "d": (2, 4, 8), "F": (2, 4), "D": (2, 4)}  # near entries of a row
+STRIPS = (32, 64, 128)  # how many may be tried
+FEWEST_ROWS = 256  # of a strip
 
 
 class Blocked(Plan):
-    """Strips of consecutive rows, one thread block each."""
+    """Strips of consecutive rows, one thread block each.
+
+    Memory: the triangle once more, and two vectors of scratch for each stream.
+    """
 
     name = "blocked"
     device = "cuda"
-    source = "own"
+    source = "own; the value as its own ready mark after Dufrechou and Ezzatti 2018"
 
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
@@ -42,45 +46,34 @@ class Blocked(Plan):
         self._configurations: dict[Any, tuple[Any, int]] = {}
         self._enqueueing = threading.Lock()
         self._strips = cuda.struct(
-            self.n_strips,
-            *(self._step_ptr, self._row, self._far_ptr, self._far_position, self._far_data),
+            *(self.n_strips, self._step_ptr, self._step_start, self._row),
+            *(self._far_ptr, self._far_position, self._far_data),
             *(self._near_slot, self._near_data, self._scale, T.diag),
         )
         self.refresh()
 
     def _pack(self, T: Triangle) -> None:
         xp = namespace(T.indptr)
-        mean = len(T.indices) / max(T.n, 1)
-        cut = cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
+        cut = _cut(T)
         P = cut.pattern
         found = levels(P)
-        self.n_strips = max(1, min(N_STRIPS, P.n // 32))
+        self.n_strips = predicted(P, found)[1]
         steps = in_steps(P, found, self.n_strips)
-        split = split_entries(P, found, steps, WIDTHS)
-        self._step_ptr = steps.step_ptr
-        self.n_positions = steps.n_positions
-        self._row = xp.full(self.n_positions, -1, np.int32)
+        split = split_entries(P, found, steps, WIDTHS[T.dtype.char])
+        self._step_ptr, self._step_start = steps.step_ptr, steps.step_start
+        self._row = xp.empty(P.n, np.int32)
         self._row[steps.position] = cut.row
-        self._near_slot, self._near_source = split.near_slot, split.near_source
+        self._near_slot = split.near_slot
         self._far_ptr, self._far_position = split.far_ptr, split.far_position
-        self._far_source = split.far_source
-        if P.n != T.n:  # what is -1 in `source` of a cut is a value of -1, not a missing entry
-            none = np.int32(-2)
-            self._near_source = xp.where(split.near_source < 0, none, cut.source[split.near_source])
-            self._far_source = cut.source[split.far_source]
-        else:
-            self._near_source[self._near_source < 0] = -2
+        self._near_source, self._far_source = _sources(split, cut, P.n != T.n)
         self._near_data = xp.empty(split.near_slot.shape, T.dtype)
         self._far_data = xp.empty(len(self._far_position), T.dtype)
-        self._scale: Any = None if T.diag is None else xp.empty(self.n_positions, T.dtype)
+        self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
 
     def refresh(self) -> None:
         T = self.T
-        for source, data in (
-            (self._near_source, self._near_data),
-            (self._far_source, self._far_data),
-        ):
-            _take(T.data, source, data)
+        _take(T.data, self._near_source, self._near_data)
+        _take(T.data, self._far_source, self._far_data)
         if T.diag is not None:
             value, n = cuda.value_type(T.dtype), len(self._row)
             cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
@@ -90,7 +83,7 @@ class Blocked(Plan):
         b = x if b is None else b
         nrhs = 1 if x.ndim == 1 else x.shape[1]
         function, blocks = self._configuration(x.dtype, nrhs)
-        value, n = cuda.value_type(x.dtype), self.n_positions * nrhs
+        value, n = cuda.value_type(x.dtype), len(self._row) * nrhs
         with self._enqueueing:
             scratch = self._workspaces.get(2 * n * x.itemsize)
             scratch.fill_marks(0)
@@ -120,11 +113,34 @@ class Blocked(Plan):
         return function, max(1, min(full, self.n_strips * -(-nrhs // columns)))
 
 
+def predicted(P: Pattern, found: Levels) -> tuple[float, int]:
+    """(microseconds, number of strips) of the number of strips that promises most."""
+    most = max(1, P.n // FEWEST_ROWS)
+    counts = sorted({min(count, most) for count in STRIPS})
+    times = [(predicted_us(P, found, count), -count) for count in counts]
+    microseconds, strips = min(times)
+    return microseconds, -strips
+
+
+def _cut(T: Triangle) -> Cut:
+    mean = len(T.indices) / max(T.n, 1)
+    return cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
+
+
+def _sources(split: Split, cut: Cut, is_cut: bool) -> tuple[Any, Any]:
+    """Where near and far values come from in T: -1 for a value of -1, -2 for no entry."""
+    xp = namespace(split.near_source)
+    near, far, none = split.near_source, split.far_source, np.int32(-2)
+    if not is_cut:
+        return xp.where(near < 0, none, near), far
+    return xp.where(near < 0, none, cut.source[near]), cut.source[far]
+
+
 def _take(values: Any, source: Any, result: Any) -> None:
     """result = values[source], -1 where source is -1, 0 where it is -2."""
     xp = namespace(values)
-    if not len(values):
-        result[...] = xp.where(source == -1, -1, 0)
-        return
-    taken = values[xp.maximum(source, 0)]
-    result[...] = xp.where(source >= 0, taken, xp.where(source == -1, -1, 0))
+    instead = xp.where(source == -1, -1, 0)
+    if len(values) == 0:
+        result[...] = instead
+    else:
+        result[...] = xp.where(source >= 0, values[xp.maximum(source, 0)], instead)

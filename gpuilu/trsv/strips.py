@@ -1,7 +1,7 @@
 """Rows in strips, strips in steps: where each row of a triangle goes, and what it needs from where.
 
 A strip is a range of consecutive rows. Its rows are taken in the order of their levels, 32 at a
-time, never across two levels; such a step is 32 *positions*, the last of a level padded.
+time, never across two levels: such a step is what one warp solves at once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gpuilu.csr import row_of_entries
 from gpuilu.dag import Levels
 from gpuilu.triangle import Pattern
 
-__all__ = ["Split", "Steps", "in_steps", "split_entries"]
+__all__ = ["Split", "Steps", "in_steps", "predicted_us", "split_entries"]
 
-LANES = 32  # positions of a step
-PAD = 8  # a strip's steps are a multiple of this
+LANES = 32  # rows of a step, at most
 WINDOW = 1024  # positions of its strip that a block of blocked.cu remembers
+MOST_RUNS = 1 << 23  # strips times levels up to which a prediction counts them
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,47 +31,45 @@ class Steps:
     ----------
     step_ptr : int32 array, shape (n_strips + 1,)
         Strip t is the steps `step_ptr[t]:step_ptr[t + 1]`.
+    step_start : int32 array, shape (n_steps + 1,)
+        Step q is the positions `step_start[q]:step_start[q + 1]`.
     position : int32 array, shape (n,)
-        Row i is solved by lane position[i] % 32 in step position[i] // 32.
+        Of each row.
     strip : int32 array, shape (n,)
-        The strip of each row.
+        Of each row.
     """
 
     step_ptr: Any
+    step_start: Any
     position: Any
     strip: Any
 
-    @property
-    def n_positions(self) -> int:
-        """Positions of all steps, with PAD empty steps at the end."""
-        return LANES * (int(self.step_ptr[-1]) + PAD)
+
+def strip_of_rows(P: Pattern, n_strips: int) -> Any:
+    """Cut the rows into ranges of about the same length; strips depend on earlier strips only."""
+    rank = namespace(P.indptr).arange(P.n, dtype=np.int64)
+    strip = (rank * n_strips // max(P.n, 1)).astype(np.int32)
+    return strip if P.lower else strip[::-1]
 
 
 def in_steps(P: Pattern, found: Levels, n_strips: int) -> Steps:
-    """Cut the rows of P into `n_strips` ranges of about the same length, and those into steps."""
+    """Order the rows by strip, level and index, and cut them into steps."""
     xp, n = namespace(P.indptr), P.n
-    rank = xp.arange(n, dtype=np.int64)
-    if not P.lower:
-        rank = rank[::-1]
-    strip = (rank * n_strips // max(n, 1)).astype(np.int32)
+    strip = strip_of_rows(P, n_strips)
     run = strip.astype(np.int64) * found.n_levels + found.level  # rows of one strip and level
     order = xp.argsort(run, kind="stable").astype(np.int32)
     run = run[order]
+    position = xp.empty(n, np.int32)
+    position[order] = xp.arange(n, dtype=np.int32)
     begins = xp.ones(n, bool)
     begins[1:] = run[1:] != run[:-1]
     first = xp.flatnonzero(begins)
-    length = xp.diff(first, append=xp.asarray([n]))
-    steps = -(-length // LANES)
-    strip_of_run = strip[order[first]]
-    used = xp.bincount(strip_of_run, weights=steps, minlength=n_strips).astype(np.int64)
+    since = xp.arange(n) - first[xp.cumsum(begins) - 1]
+    step_start = xp.flatnonzero(since % LANES == 0).astype(np.int32)
+    steps = xp.bincount(strip[order[step_start]], minlength=n_strips)
     step_ptr = xp.zeros(n_strips + 1, np.int32)
-    step_ptr[1:] = xp.cumsum(-(-used // PAD) * PAD)
-    before = xp.cumsum(used) - used  # steps of earlier strips, without their padding
-    step_of_run = xp.cumsum(steps) - steps - before[strip_of_run] + step_ptr[strip_of_run]
-    which = xp.cumsum(begins) - 1
-    position = xp.empty(n, np.int32)
-    position[order] = LANES * step_of_run[which] + xp.arange(n) - first[which]
-    return Steps(step_ptr, position, strip)
+    step_ptr[1:] = xp.cumsum(steps)
+    return Steps(step_ptr, xp.concatenate((step_start, xp.asarray([n], np.int32))), position, strip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +78,11 @@ class Split:
 
     Parameters
     ----------
-    near_slot : uint16 array, shape (n_positions, K)
+    near_slot : uint16 array, shape (n, K)
         Where in the block's window the value is; WINDOW where there is no entry.
-    near_source : int32 array, shape (n_positions, K)
+    near_source : int32 array, shape (n, K)
         The entry of the triangle, or -1.
-    far_ptr : int32 array, shape (n_positions + 1,)
+    far_ptr : int32 array, shape (n + 1,)
     far_position, far_source : int32 arrays
         Position of the value and the entry of the triangle.
     """
@@ -98,29 +96,36 @@ class Split:
 
 def split_entries(P: Pattern, found: Levels, steps: Steps, widths: tuple[int, ...]) -> Split:
     """The K latest dependencies of a row in its own strip are near; K is one of `widths`."""
-    xp = namespace(P.indptr)
+    xp, n = namespace(P.indptr), P.n
     row = row_of_entries(P.indptr, len(P.indices))
     at, of = steps.position[row], steps.position[P.indices]
-    near = (steps.strip[row] == steps.strip[P.indices]) & (at - at % LANES - of <= WINDOW - LANES)
+    near = (steps.strip[row] == steps.strip[P.indices]) & (at - of <= WINDOW - 2 * LANES)
     # By position; near entries first, the latest of them first; far ones in the order of need.
     level = found.level[P.indices].astype(np.int64)
     n_levels = max(found.n_levels, 1)
     rank_key = xp.where(near, n_levels - 1 - level, n_levels + level)
     order = xp.argsort(at.astype(np.int64) * (2 * n_levels) + rank_key, kind="stable")
     at, of, near = at[order], of[order], near[order]
-    ptr = xp.zeros(steps.n_positions + 1, np.int32)
-    ptr[1:] = xp.cumsum(xp.bincount(at, minlength=steps.n_positions))
+    ptr = _offsets(at, n)
     rank = xp.arange(len(at), dtype=np.int32) - ptr[at]
     K = _width(near, rank, widths)
     near &= rank < K
-    slot = xp.full((steps.n_positions, K), WINDOW, np.uint16)
-    source = xp.full((steps.n_positions, K), -1, np.int32)
+    slot = xp.full((n, K), WINDOW, np.uint16)
+    source = xp.full((n, K), -1, np.int32)
     slot[at[near], rank[near]] = of[near] % WINDOW
     source[at[near], rank[near]] = order[near]
     far = ~near
-    far_ptr = xp.zeros(steps.n_positions + 1, np.int32)
-    far_ptr[1:] = xp.cumsum(xp.bincount(at[far], minlength=steps.n_positions))
+    far_ptr = _offsets(at[far], n)
     return Split(slot, source, far_ptr, of[far].astype(np.int32), order[far].astype(np.int32))
+
+
+def _offsets(at: Any, n: int) -> Any:
+    """Where the entries of each position begin, if they are in the order of positions."""
+    xp = namespace(at)
+    ptr = xp.zeros(n + 1, np.int32)
+    if len(at):
+        ptr[1:] = xp.cumsum(xp.bincount(at, minlength=n))
+    return ptr
 
 
 def _width(near: Any, rank: Any, widths: tuple[int, ...]) -> int:
@@ -130,3 +135,30 @@ def _width(near: Any, rank: Any, widths: tuple[int, ...]) -> int:
         if int((near & (rank >= K)).sum()) * 50 <= total:
             return K
     return widths[-1]
+
+
+# Measured on an H100, float64: see docs/fast_solver.rst.
+STEP_US, HOP_US, ROW_US = 0.08, 4.0, 2.4e-5
+CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
+
+
+def predicted_us(P: Pattern, found: Levels, n_strips: int) -> float:
+    """Time of a solve in so many strips: steps on the longest path, and hops between strips.
+
+    The steps are those of the widest strip in each level. Infinite where it is not known: many
+    runs, or rows with many entries in their own strip.
+    """
+    xp = namespace(P.indptr)
+    if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
+        return np.inf
+    strip = strip_of_rows(P, n_strips)
+    row = row_of_entries(P.indptr, len(P.indices))
+    inside = strip[row] == strip[P.indices]
+    near = xp.bincount(row, weights=inside, minlength=P.n) if len(row) else xp.zeros(P.n)
+    if float((near > CLOSE).mean()) > 0.02:
+        return np.inf
+    run = strip.astype(np.int64) * found.n_levels + found.level
+    rows = xp.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
+    path = int((-(-rows // LANES)).max(axis=0).sum())
+    crossings = min(n_strips, found.n_levels) - 1
+    return STEP_US * path + HOP_US * crossings + ROW_US * P.n

@@ -21,10 +21,15 @@ NAMES = sorted(PATTERNS)
 BOUND = 4
 
 
-def solve(T, b, n_strips=3, widths=blocked.WIDTHS, **device):
+def solve(T, b, n_strips=3, widths=None, **device):
     with (
         Device(**device) as used,
-        mock.patch.multiple(blocked, N_STRIPS=n_strips, WIDTHS=widths),
+        mock.patch.multiple(
+            blocked,
+            STRIPS=(n_strips,),
+            FEWEST_ROWS=1,
+            WIDTHS={T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]},
+        ),
     ):
         plan = blocked.Blocked(T)
         x = b.copy()
@@ -59,7 +64,7 @@ def test_solves_are_right_under_200_seeds(part):
 @pytest.mark.parametrize(("factors", "vector"), PAIRS)
 def test_every_instantiation_solves(factors, vector, unit):
     launched = set()
-    for k, width in enumerate(blocked.WIDTHS):
+    for k, width in enumerate(blocked.WIDTHS[factors]):
         for columns in (1, columns_at_once(vector)):
             for seed in range(2):
                 T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
