@@ -1,4 +1,4 @@
-"""Solve A x = b from the command line, with and without a preconditioner: `gpuilu solve SOURCE`."""
+"""A x = b from the command line: `gpuilu info`, `gpuilu solve` and `gpuilu bench`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 import gpuilu
 from gpuilu import krylov, sources
 from gpuilu.backend.cpu import n_threads
+from gpuilu.bench import command as bench
 from gpuilu.errors import GpuiluError
 from gpuilu.trsv.base import algorithms
 
@@ -31,7 +32,8 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code, as `gpuilu --help` explains it."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(bench.with_run(given))
     try:
         return int(options.run(options))
     except (GpuiluError, OSError) as error:
@@ -54,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     solve = commands.add_parser("solve", help="solve A x = b with and without M", **style)
     _add_solve_options(solve)
     solve.set_defaults(run=_solve)
+    bench.add_parser(commands)
     return parser
 
 
