@@ -74,10 +74,13 @@ def _style(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     colours: dict[str, Any]
     colours = {name: palette[2 * k % 18 + k // 9 % 2] for k, name in enumerate(others)}
     colours |= {"auto": "tab:red", REFERENCE: "black"}
-    return {
+    style = {
         name: {"color": colours[name], "marker": MARKERS[k % len(MARKERS)]}
         for k, name in enumerate(names)
     }
+    if "auto" in style:  # a ring around what it chose
+        style["auto"] |= {"markersize": 11, "markerfacecolor": "none", "zorder": 3}
+    return style
 
 
 def _ending(setting: Setting, first: Setting) -> str:
@@ -99,7 +102,7 @@ def _title(results: Results, setting: Setting | None = None) -> str:
 
 def _legend(figure: Any) -> None:
     """Beside the axes, so that it covers nothing; a name once, whichever panels have it."""
-    handles = {}
+    handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
@@ -119,7 +122,7 @@ def _throughput(results: Results, figure_class: Any) -> Drawn:
             rows = [results.good(setting, case, name) for case in results.cases(setting)]
             points = sorted((parallelism(row), gflops(row)) for row in rows if row)
             if points:
-                axes.plot(*zip(*points, strict=True), label=name, linewidth=0.6, **style)
+                axes.plot(*zip(*points, strict=True), linestyle="none", label=name, **style)
         axes.set(xscale="log", yscale="log", title=_title(results, setting))
         axes.set_xlabel("parallelism: rows a level, n / levels")
         axes.set_ylabel("throughput, 2 nnz / t [GFLOPS]")
@@ -167,7 +170,7 @@ def _bars(ratios: dict[str, dict[str, float]], cases: Sequence[str], figure_clas
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_yticks(range(len(cases)), cases, fontsize=8)
-        axes.tick_params(axis="x", labelsize=8)
+        axes.tick_params(axis="x", labelsize=8, labelbottom=True)
         axes.grid(axis="x", alpha=0.3)
     grid[0, 0].invert_yaxis()
     for axes in list(grid.flat)[len(ratios) :]:
@@ -271,7 +274,9 @@ def _shares(results: Results, figure_class: Any) -> Drawn:
         axes.set_ylabel("geometric mean of 2 nnz / t [GFLOPS]")
         axes.grid(alpha=0.3, which="both")
     _legend(figure)
-    figure.suptitle(f"{_title(results, whole)}; dashed: products (transpose: 2 nnz / t)")
+    figure.suptitle(
+        f"{_title(results, whole)}; dashed: CuPy (spgemm by its own operations, not 2 nnz)"
+    )
     return [("", figure)]
 
 

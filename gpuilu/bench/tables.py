@@ -77,7 +77,7 @@ def by_algorithm(results: Results, setting: Setting, cell: Cell, name: str) -> s
     if name == "ratio":
         reference = results.reference(setting)
         means = [geometric_mean(results.ratios(setting, a, reference).values()) for a in names]
-        rows.append(["geometric mean", *("-" if m is None else f"{m:.2f}" for m in means)])
+        rows.append(["geometric mean", *("-" if m is None else f"{m:.3g}" for m in means)])
     return markdown([["case", *names], *rows])
 
 
@@ -101,7 +101,7 @@ def _of_row(show: Callable[[Row], str], phase: str = "solve") -> Cell:
 
 def _ratio(results: Results, setting: Setting, case: str, algorithm: str) -> str:
     found = results.ratios(setting, algorithm, results.reference(setting), cases=[case])
-    return f"{found[case]:.2f}" if found else "-"
+    return f"{found[case]:.3g}" if found else "-"
 
 
 def _of_floor(row: Row) -> str:
