@@ -18,7 +18,7 @@ from gpuilu import sources
 from gpuilu.bench import patterns
 from gpuilu.errors import OptionError
 
-__all__ = ["CASES", "GROUPS", "Case", "chosen"]
+__all__ = ["CASES", "GROUPS", "Case", "chosen", "known", "label", "named"]
 
 VERSION = 1  # of the generators: a cached matrix of another version is not used
 
@@ -71,6 +71,16 @@ def named(name: str) -> Case:
             f"no case and no file is named {name!r}; `gpuilu bench cases` lists the cases"
         )
     return Case(name, ("files",), Path(name).name, lambda scale: _from_file(name))
+
+
+def label(case: Case, scale: float) -> str:
+    """The name of a case in a record; it tells when the case is not of full size."""
+    return case.name if scale == 1 or "files" in case.groups else f"{case.name}@{scale:g}"
+
+
+def known(label: str) -> Case | None:
+    """The case of the table that a name in a record is of; None for a file."""
+    return CASES.get(label.partition("@")[0])
 
 
 def _from_file(path: str) -> sp.csr_array:

@@ -147,6 +147,7 @@ def _run(options: argparse.Namespace) -> int:
         trans=options.trans,
         products=options.products,
         budget_s=options.budget,
+        scale=options.scale,
     )
     record = Record.resumed(options.output, environment(device, options.commit))
     if options.retry:
@@ -155,9 +156,9 @@ def _run(options: argparse.Namespace) -> int:
     keep: Any = {"folder": options.cache, "jobs": options.jobs, "progress": _progress}
     wanted = [case for case in chosen if runs.lacks(request, case, record)]
     with cuda.on(device), prepare.prepared(wanted, options.scale, **keep) as store:
-        runs.run(request, wanted, store, record, _progress)
+        n_failed = runs.run(request, wanted, store, record, _progress)
     print(tables.document(record, ["cases", "solve", "ratio"]), end="")
-    return 0
+    return 1 if n_failed else 0
 
 
 def _chosen_cases(options: argparse.Namespace) -> list[cases.Case]:

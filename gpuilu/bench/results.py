@@ -66,7 +66,8 @@ class Results:
         found = dict.fromkeys(
             row["case"] for row in self.rows if setting in (None, Setting.of(row))
         )
-        return [c for c in CASES if c in found] + [c for c in found if c not in CASES]
+        order = {name: k for k, name in enumerate(CASES)}
+        return sorted(found, key=lambda c: order.get(c.partition("@")[0], len(order)))
 
     def algorithms(self, setting: Setting) -> list[str]:
         """Names: "auto" first, the reference last."""

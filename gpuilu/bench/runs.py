@@ -10,14 +10,14 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from gpuilu.backend import partition
-from gpuilu.bench.cases import Case
+from gpuilu.backend import cuda, partition
+from gpuilu.bench.cases import Case, label
 from gpuilu.bench.measure import measure
 from gpuilu.bench.prepare import Store
 from gpuilu.bench.products import PRODUCTS, measure_products
 from gpuilu.bench.record import Record
 from gpuilu.bench.systems import OPS, Problem, System
-from gpuilu.errors import BackendUnavailableError, OptionError, UnknownAlgorithmError
+from gpuilu.errors import OptionError, UnknownAlgorithmError
 from gpuilu.trsv.base import algorithms
 
 __all__ = ["Request", "lacks", "names_on", "run"]
@@ -39,6 +39,8 @@ class Request:
         Products and transposes too.
     budget_s : float
         Seconds for the algorithms of a case, dtype, op and share together.
+    scale : float
+        That of the cases.
     """
 
     device: str
@@ -50,6 +52,7 @@ class Request:
     trans: str = "N"
     products: bool = False
     budget_s: float = 5.0
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         for name, found, choices in (
@@ -59,6 +62,8 @@ class Request:
         ):
             if wrong := set(found) - set(choices):
                 raise OptionError(f"{name} is one of {choices}, found {sorted(wrong)}")
+        if self.device == "cpu" and set(self.shares) != {1.0}:
+            raise OptionError(f"a share of a card needs a GPU, found shares {self.shares}")
         if self.nrhs < 1 or self.budget_s <= 0:
             raise OptionError(
                 f"nrhs is at least 1 and a budget positive, found {self.nrhs}, {self.budget_s}"
@@ -68,7 +73,7 @@ class Request:
         """The systems of a case."""
         for dtype in self.dtypes:
             for op in self.ops:
-                yield Problem(case.name, dtype, op, self.nrhs, self.trans)
+                yield Problem(label(case, self.scale), dtype, op, self.nrhs, self.trans)
 
 
 def names_on(device: str, asked: Iterable[str] = ()) -> tuple[str, ...]:
@@ -96,23 +101,42 @@ def run(
     store: Store,
     record: Record,
     progress: Callable[[str], None] = lambda text: None,
-) -> None:
-    """Measure what the record lacks; it is written after each system."""
+) -> int:
+    """Measure what the record lacks; it is written after each system.
+
+    Returns
+    -------
+    int
+        Systems that could not be set up at all; the record says nothing of them.
+    """
+    n_failed = 0
     for k, case in enumerate(cases):
+        systems = [(p, s) for p in request.problems(case) for s in request.shares]
+        wanted = [
+            (p, s, found) for p, s in systems if any(found := _missing(request, p, s, record))
+        ]
         A: sp.csr_array | None = None
-        for problem in request.problems(case):
-            for share in request.shares:
-                names, products = _missing(request, problem, share, record)
-                if not (names or products):
-                    continue
-                start = time.perf_counter()
+        for problem, share, (names, products) in wanted:
+            start = time.perf_counter()
+            try:
                 A = store.load(case) if A is None else A
                 rows = _measured(request, problem, A, share, names, products, record.header["card"])
+            except Exception as error:  # the other cases may well do
+                n_failed += 1
+                told = f"{type(error).__name__}: {error}"
+            else:
                 record.add(rows)
-                elapsed = f"{time.perf_counter() - start:.1f} s"
-                progress(
-                    f"[{k + 1}/{len(cases)}] {_told(problem, share)}: {_brief(rows)} ({elapsed})"
-                )
+                told = _brief(rows)
+            elapsed = f"{time.perf_counter() - start:.1f} s"
+            progress(f"[{k + 1}/{len(cases)}] {_told(problem, share)}: {told} ({elapsed})")
+            _release(request.device)
+    return n_failed
+
+
+def _release(device: str) -> None:
+    """Give the memory of one system back, so that the next finds it in one piece."""
+    if device != "cpu":
+        cuda.cupy().get_default_memory_pool().free_all_blocks()
 
 
 def lacks(request: Request, case: Case, record: Record) -> bool:
@@ -163,8 +187,6 @@ def _measured(
     marks: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         if share != 1:
-            if request.device == "cpu":
-                raise BackendUnavailableError("a share of a card needs a GPU; use --shares 1")
             used = stack.enter_context(partition.limited_to(share))
             marks = {"share": share, "multiprocessors": used}
         rows = measure(system, names, budget_s=request.budget_s, card=card) if names else []

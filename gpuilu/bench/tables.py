@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuilu.bench.cases import CASES
+from gpuilu.bench.cases import known
 from gpuilu.bench.record import Record, Row
 from gpuilu.bench.results import (
     Results,
@@ -62,8 +62,8 @@ def cases_table(results: Results) -> str:
     for case in results.cases():
         own = [r for r in results.rows if r["case"] == case]
         row = next((r for r in own if r["op"] == "lower"), own[0])
-        known = CASES.get(case)
-        what = [known.title, known.like] if known else ["a file", ""]
+        listed = known(case)
+        what = [listed.title, listed.like] if listed else ["a file", ""]
         counts = [f"{row[name]:,}" for name in ("n", "nnz", "n_levels")]
         rows.append([case, *what, *counts, f"{parallelism(row):,.0f}"])
     return markdown([head, *rows], left=3)
