@@ -106,7 +106,7 @@ class System:
             _componentwise(T, absolute, x, b)
             for (T, absolute), b, x in zip(self._checks, vectors[:-1], vectors[1:], strict=True)
         ]
-        return max(errors)
+        return float(np.max(errors))  # which passes a NaN on, as max() does not
 
     def bound(self) -> float:
         """What substitution keeps the backward error below: a few eps for each entry of a row."""

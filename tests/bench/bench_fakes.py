@@ -21,6 +21,7 @@ SIZES = {
     "road_1M": (1000000, 2288840, 67),
     "band64_60k": (60000, 3897920, 60000),
     "dense_2000": (2000, 2001000, 2000),
+    "blocks_60k": (60000, 359990, 11),
     "arrow_466k": (466000, 1304796, 3),
     "kkt_100": (2000000, 28463592, 2),
 }
@@ -57,14 +58,15 @@ def row(case="g3d7_128", algorithm="row", phase="solve", ms=1.0, dtype="float64"
     n, nnz, n_levels = SIZES[case]
     counts = {"case": case, "n": n, "nnz": nnz, "n_levels": n_levels}
     words = {"dtype": dtype, "nrhs": 1, "op": "lower", "trans": "N"}
-    times = {"ms": ms, "q1_ms": 0.98 * ms, "q3_ms": 1.02 * ms}
+    factors = {"ms": 1.0, "q1_ms": 0.98, "q3_ms": 1.02}
+    times = {name: None if ms is None else f * ms for name, f in factors.items()}
     memory = 3 * nnz * (12 if dtype == "float64" else 8)
     rest = {"nbytes": memory, "backward_error": 1e-16}
     return {**counts, **words, "algorithm": algorithm, "phase": phase, **times, **rest, **changes}
 
 
 def solve_ms(case, algorithm, dtype="float64"):
-    n, nnz, n_levels = SIZES[case]
+    _, nnz, n_levels = SIZES[case]
     a_level, a_million, _ = COSTS[algorithm]
     narrow = 0.6 if dtype == "float32" else 1.0
     return 1e-3 * (a_level * n_levels + narrow * a_million * nnz / 1e6)

@@ -64,7 +64,7 @@ def test_the_groups_have_the_cases_that_they_are_named_after():
 
 
 def edges(sizes, full):
-    """Pairs of neighbours in a grid: by the axes, or all around, which is (prod(3m - 2) - n) / 2."""
+    """Pairs of neighbours in a grid: along the axes, or all around: (prod(3 m - 2) - n) / 2."""
     n = math.prod(sizes)
     if full:
         return (math.prod(3 * m - 2 for m in sizes) - n) // 2
@@ -133,7 +133,7 @@ def test_a_small_case_is_a_canonical_lower_triangle_with_its_diagonal_last(name)
 @pytest.mark.parametrize("name", CASES)
 def test_a_case_is_the_same_each_time_and_its_solutions_do_not_grow(name):
     T, again = CASES[name].build(SMALL), CASES[name].build(SMALL)
-    assert (T != again).nnz == 0
+    assert (again != T).nnz == 0
     x = gpuilu.TriangularSolver(T, device="cpu").solve(np.ones(T.shape[0]))
     assert np.abs(x).max() < 1e4
 
