@@ -9,7 +9,7 @@ import bench_fakes as fakes
 import pytest
 
 import gpuilu
-from gpuilu.bench import compare, figures, papers, tables
+from gpuilu.bench import claims, compare, figures, papers, tables
 from gpuilu.bench.record import Record, environment, load, merge
 from gpuilu.bench.results import Results, Setting, break_even, geometric_mean, gflops, parallelism
 
@@ -257,9 +257,9 @@ def test_the_claims_of_every_paper_stand_beside_our_numbers():
     record = fakes.record(shares=(0.25,))
     text = papers.claims_table(record)
     lines = text.splitlines()[2:]
-    assert len(lines) == len(papers.CLAIMS)
+    assert len(lines) == len(claims.CLAIMS)
     assert {line.split()[1] for line in lines} == {"000", "001", "003", "004"}
-    assert not any(papers.NOTHING in line for line in lines)
+    assert not any(claims.NOTHING in line for line in lines)
     mean = geometric_mean(
         fakes.solve_ms(c, "cusparse") / fakes.solve_ms(c, "syncfree") for c in fakes.SIZES
     )
@@ -268,7 +268,7 @@ def test_the_claims_of_every_paper_stand_beside_our_numbers():
 
 def test_a_claim_without_numbers_says_so():
     text = papers.claims_table(fakes.record(["road_1M"], ["row"], ["float64"]))
-    assert all(papers.NOTHING in line for line in text.splitlines()[2:])
+    assert all(claims.NOTHING in line for line in text.splitlines()[2:])
 
 
 def test_the_claims_of_paper_004_are_about_both_sweeps_where_they_were_measured():
@@ -277,7 +277,7 @@ def test_the_claims_of_paper_004_are_about_both_sweeps_where_they_were_measured(
         for op, factor in (("lower", 1.0), ("apply", 3.0))
         for name, ms in (("selfsched_col", 1.0), ("cusparse", factor))
     ]
-    claim = next(c for c in papers.CLAIMS if c.text == "SLFC over csrsv2, 2-D 5-point grids")
+    claim = next(c for c in claims.CLAIMS if c.text == "SLFC over csrsv2, 2-D 5-point grids")
     both = Results(Record(None, fakes.header(), rows))
     assert claim.ours(both) == "3.00x (g2d5_1024x1024)"
     lower = Results(Record(None, fakes.header(), rows[:2]))
