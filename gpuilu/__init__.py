@@ -7,6 +7,9 @@
 0
 """
 
+import importlib
+import typing
+
 from gpuilu.errors import (
     BackendUnavailableError,
     CaptureError,
@@ -59,3 +62,12 @@ __all__ = [
     "sor",
     "ssor",
 ]
+
+# Public names of the adapters to hosts, which stand above this module: looked up when used.
+_ABOVE = {"compare": "gpuilu.krylov"}
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in _ABOVE:
+        raise AttributeError(f"module 'gpuilu' has no attribute {name!r}")
+    return getattr(importlib.import_module(_ABOVE[name]), name)

@@ -1,4 +1,4 @@
-"""Solve A x = b from the command line, with and without a preconditioner: `gpuilu solve SOURCE`."""
+"""A x = b from the command line: `gpuilu info`, `solve`, `compare` and `bench`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 import gpuilu
 from gpuilu import krylov, sources
 from gpuilu.backend.cpu import n_threads
+from gpuilu.bench import command as bench
 from gpuilu.errors import GpuiluError
 from gpuilu.trsv.base import algorithms
 
@@ -31,7 +32,8 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code, as `gpuilu --help` explains it."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(bench.with_run(given))
     try:
         return int(options.run(options))
     except (GpuiluError, OSError) as error:
@@ -54,6 +56,12 @@ def _parser() -> argparse.ArgumentParser:
     solve = commands.add_parser("solve", help="solve A x = b with and without M", **style)
     _add_solve_options(solve)
     solve.set_defaults(run=_solve)
+    comparing = commands.add_parser(
+        "compare", help="solve A x = b under several preconditioners and algorithms", **style
+    )
+    _add_compare_options(comparing)
+    comparing.set_defaults(run=_compare)
+    bench.add_parser(commands)
     return parser
 
 
@@ -86,6 +94,22 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
         help="triangular solves; `gpuilu info` lists the names; default: auto",
     )
     add("--device", help="auto, cpu or cuda:N; default: auto")
+
+
+def _add_compare_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("source", metavar="SOURCE")
+    add("--rhs", metavar="FILE", help="b, in a Matrix Market file; default: normal numbers, seed 0")
+    some: Any = {"type": lambda text: text.split(","), "metavar": "NAME,..."}
+    names = ", ".join(krylov.PRECONDITIONERS)
+    add("--preconditioners", default=["none", "jacobi", "gauss_seidel", "ilu0"], help=names, **some)
+    add("--algorithms", default=["auto"], help="triangular solves; default: auto", **some)
+    add("--solver", choices=krylov.SOLVERS, help="for all; default: cg where A allows it")
+    add("--rtol", type=float, default=1e-6, help="as for solve; default 1e-6")
+    add("--maxiter", type=int)
+    add("--restart", type=int, default=50)
+    add("--omega", type=float, default=1.0, help="sor, ssor: relaxation between 0 and 2; default 1")
+    add("--device", default="auto", help="auto, cpu or cuda:N; default: auto")
 
 
 # ---- info ---------------------------------------------------------------------------------------
@@ -233,6 +257,21 @@ def _device(M: Any) -> str:
         f"device {info.device}: {info.device_reason}\n"
         f"triangular solves by {info.algorithm!r}: {info.reason}"
     )
+
+
+# ---- compare ------------------------------------------------------------------------------------
+
+
+def _compare(options: argparse.Namespace) -> int:
+    A = sources.load(options.source)
+    n = A.shape[0]
+    print(f"{options.source}: n = {n}, {A.nnz} entries, {A.dtype}", flush=True)
+    names = ("preconditioners", "algorithms", "solver", "rtol", "maxiter", "restart", "omega")
+    keywords: Any = {name: getattr(options, name) for name in (*names, "device")}
+    found = krylov.compare(A, _right_hand_side(options.rhs, n), **keywords)
+    print(f"solver {found.solver}: {found.reason}", end="\n\n")
+    print(found)
+    return 0 if found.fastest else 1
 
 
 if __name__ == "__main__":

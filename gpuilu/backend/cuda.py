@@ -118,8 +118,16 @@ def capability(device: int) -> int:
     return found
 
 
-@functools.cache
+_confined = threading.local()  # .multiprocessors: see backend/partition.py
+
+
 def multiprocessors(device: int) -> int:
+    """Number of multiprocessors that a launch of this thread may use: all, or a partition's."""
+    return getattr(_confined, "multiprocessors", None) or all_multiprocessors(device)
+
+
+@functools.cache
+def all_multiprocessors(device: int) -> int:
     """Number of multiprocessors of a device."""
     runtime = cupy().cuda.runtime
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device))
@@ -136,6 +144,18 @@ def card_facts() -> dict[str, str | None]:
         "driver": str(runtime.driverGetVersion()),
         "cupy": str(cupy().__version__),
     }
+
+
+@contextlib.contextmanager
+def confined(stream: Any, n_multiprocessors: int) -> Iterator[None]:
+    """Run on a stream that owns only so many multiprocessors, and size grids by that number."""
+    before = getattr(_confined, "multiprocessors", None)
+    _confined.multiprocessors = n_multiprocessors
+    try:
+        with stream:
+            yield
+    finally:
+        _confined.multiprocessors = before
 
 
 # ---- kernels ------------------------------------------------------------------------------------

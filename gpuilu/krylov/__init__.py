@@ -16,16 +16,19 @@ from gpuilu.krylov.choice import (
     preconditioner,
     warm_up,
 )
+from gpuilu.krylov.compare import Comparison, compare
 from gpuilu.krylov.report import break_even, plot, table
 from gpuilu.krylov.run import SOLVERS, Outcome, solve
 
 __all__ = [
     "PRECONDITIONERS",
     "SOLVERS",
+    "Comparison",
     "Jacobi",
     "Outcome",
     "break_even",
     "choose_solver",
+    "compare",
     "is_hermitian",
     "plot",
     "preconditioner",
