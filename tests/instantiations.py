@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.trsv.blocked import WIDTHS
+from gpuilu.trsv.dense_block import PANELS
 from gpuilu.trsv.row import IN_FLIGHT, LANES, columns_at_once
 
 VALUES = tuple(VALUE_TYPES)
@@ -30,6 +31,15 @@ def _blocked() -> list[str]:
         for columns in (1, columns_at_once(v))
         for unit in ("true", "false")
     ]
+
+
+def _dense_block() -> list[str]:
+    return [
+        f"solve_panels<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{rows},{columns}>"
+        for f, v in PAIRS
+        for rows in PANELS
+        for columns in (1, columns_at_once(v))
+    ] + [f"fill_dense_tiles<{VALUE_TYPES[v]}>" for v in VALUES]
 
 
 def _pattern() -> list[str]:
@@ -59,6 +69,7 @@ def _tile_level() -> list[str]:
 
 INSTANTIATIONS = {
     "blocked": _blocked(),
+    "dense_block": _dense_block(),
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),
