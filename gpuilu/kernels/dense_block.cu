@@ -25,12 +25,51 @@ struct Tiled {
     __device__ int swapped(int i) const { return lower ? i : n - 1 - i; } // row <-> position
 };
 
-// What the warps of a block share. Tile (i, j) of the panel stands at first_of(j) + i - j.
+// Values that one load from shared memory takes. Tiles of a panel stand there by PACK columns: what a
+// lane needs of them lies together.
+template <class V>
+struct alignas(16) Pack {
+    static constexpr int SIZE = 16 / int(sizeof(V));
+    V value[SIZE];
+};
+
+template <class V>
+__device__ constexpr int place_of(int row, int column) {
+    constexpr int SIZE = Pack<V>::SIZE;
+    return (column / SIZE * TILE + row) * SIZE + column % SIZE;
+}
+
+// The values of one row in columns first .. first + K; `first` is a multiple of K.
+template <int K, class V>
+__device__ void read_row(const V* tile, int row, int first, V (&value)[K]) {
+    constexpr int SIZE = Pack<V>::SIZE;
+    static_assert(K % SIZE == 0);
+#pragma unroll
+    for (int k = 0; k < K; k += SIZE) {
+        const auto pack = *reinterpret_cast<const Pack<V>*>(tile + place_of<V>(row, first + k));
+#pragma unroll
+        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.value[i];
+    }
+}
+
+template <int K, class V>
+__device__ void read_line(const V (&line)[TILE], int first, V (&value)[K]) {
+    constexpr int SIZE = Pack<V>::SIZE;
+#pragma unroll
+    for (int k = 0; k < K; k += SIZE) {
+        const auto pack = *reinterpret_cast<const Pack<V>*>(line + first + k);
+#pragma unroll
+        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.value[i];
+    }
+}
+
+// What the warps of a block share. Tile (i, j) of the panel stands at first_of(j) + i - j. `line`
+// is a line of 32 values for each warp and column: x of a tile row for its lanes, or its part of a sum.
 template <class V, int R, int C>
-struct Panel {
+struct alignas(16) Panel {
     static constexpr int TILES = R * (R + 1) / 2;
     V tile[TILES * TILE_SIZE];
-    V part[C * PANEL_WARPS * 32];
+    V line[PANEL_WARPS][C][TILE];
     V reciprocal[R * TILE];
 
     __device__ static int first_of(int j) { return j * R - j * (j - 1) / 2; }
@@ -100,7 +139,7 @@ __device__ bool copy_tiles(const Tiled<F>& T, const int (&stored)[R * (R + 1) / 
                 V value = given;
                 if (scaled) value = times(given, panel.reciprocal[j * TILE + e / TILE]);
                 if (scaled && !is_zero(given)) safe = safe && is_safe(value);
-                panel.tile[slot * TILE_SIZE + e] = value;
+                panel.tile[slot * TILE_SIZE + place_of<V>(e % TILE, e / TILE)] = value;
             }
         }
     return safe;
@@ -141,8 +180,8 @@ __device__ void await_tile_row(const V* y, int I, int nrhs, int c0, V (&value)[C
 // s -= columns first .. first + K of the tiles begin .. end times x. Two sums, for a shorter chain.
 template <class F, class V, int K, int C>
 __device__ void subtract_tiles(const Tiled<F>& T, int begin, int end, int first, const V* y,
-                               int nrhs, int c0, V (&s)[C], Launch launch, Patience& patience,
-                               int lane) {
+                               int nrhs, int c0, V (&line)[C][TILE], V (&s)[C], Launch launch,
+                               Patience& patience, int lane) {
     if (begin >= end) return;
     V odd[C];
 #pragma unroll
@@ -154,13 +193,19 @@ __device__ void subtract_tiles(const Tiled<F>& T, int begin, int end, int first,
         V value[C];
         await_tile_row(y, now.column, nrhs, c0, value, launch, patience, lane);
 #pragma unroll
-        for (int k = 0; k < K; ++k)
+        for (int c = 0; c < C; ++c) line[c][lane] = value[c];
+        __syncwarp();
 #pragma unroll
-            for (int c = 0; c < C; ++c) {
-                const V xk = shuffle(FULL_WARP, value[c], first + k, 32);
-                V& sum = k % 2 == 0 ? s[c] : odd[c];
-                sum = minus_product(sum, V(now.value[k]), xk);
+        for (int c = 0; c < C; ++c) {
+            V u[K];
+            read_line(line[c], first, u);
+#pragma unroll
+            for (int k = 0; k < K; k += 2) {
+                s[c] = minus_product(s[c], V(now.value[k]), u[k]);
+                odd[c] = minus_product(odd[c], V(now.value[k + 1]), u[k + 1]);
             }
+        }
+        __syncwarp(); // the line is free again
         now = next;
     }
 #pragma unroll
@@ -180,43 +225,67 @@ __device__ void add_parts(const Panel<V, R, C>& panel, Rest<V, R, C>& s, int lan
     for (int q = 0; q < R; ++q)
 #pragma unroll
         for (int c = 0; c < C; ++c) {
-            const V* part = panel.part + (c * PANEL_WARPS + q * SHARES) * 32 + lane;
-            s[q][c] = part[0];
+            s[q][c] = panel.line[q * SHARES][c][lane];
 #pragma unroll
-            for (int h = 1; h < SHARES; ++h) s[q][c] = plus(s[q][c], part[h * 32]);
+            for (int h = 1; h < SHARES; ++h)
+                s[q][c] = plus(s[q][c], panel.line[q * SHARES + h][c][lane]);
         }
 }
 
-// Substitute in tile row r of a panel whose tiles are scaled. A chain step is a shuffle and as many
-// products as a group has columns: every lane solves the group's small triangle by itself.
+// What substitution by a group of columns needs of the tiles: of this lane's row in tile row r + q, and
+// of the rows of the group.
+template <class V, int R>
+struct Group {
+    V mine[R][GROUP], corner[GROUP][GROUP];
+};
+
+template <class V, int R>
+__device__ void load_group(const V* const (&tile)[R], int g, int lane, Group<V, R>& group) {
+#pragma unroll
+    for (int j = 1; j < GROUP; ++j) read_row(tile[0], g + j, g, group.corner[j]);
+#pragma unroll
+    for (int q = 0; q < R; ++q) read_row(tile[q], lane, g, group.mine[q]);
+}
+
+// Substitute in tile row r of a panel whose tiles are scaled. A step of the chain is an exchange
+// through `line` and one product for each column of a group: every lane solves the group's small
+// triangle by itself. The group's tiles are in registers before, the next one's on their way.
+// Tile rows that the panel does not have are worked on in vain, with the last one's tile.
 template <class V, int R, int C>
-__device__ void substitute_scaled(const V* tile, int left, Rest<V, R, C>& s, int lane) {
-#pragma unroll 1
-    for (int g = 0; g < TILE; g += GROUP, tile += GROUP * TILE) {
-        V u[GROUP][C];
+__device__ void substitute_scaled(const V* first_tile, int left, V (&line)[C][TILE],
+                                  Rest<V, R, C>& s, int lane) {
+    const V* tile[R];
 #pragma unroll
-        for (int k = 0; k < GROUP; ++k)
+    for (int q = 0; q < R; ++q) tile[q] = first_tile + (q < left ? q : left - 1) * TILE_SIZE;
+    Group<V, R> now, next;
+    load_group(tile, 0, lane, now);
 #pragma unroll
-            for (int c = 0; c < C; ++c) u[k][c] = shuffle(FULL_WARP, s[0][c], g + k, 32);
+    for (int g = 0; g < TILE; g += GROUP) {
+        if (lane / GROUP == g / GROUP)
 #pragma unroll
-        for (int k = 0; k < GROUP; ++k)
+            for (int c = 0; c < C; ++c) line[c][lane] = s[0][c];
+        __syncwarp();
+        V u[C][GROUP];
 #pragma unroll
-            for (int j = k + 1; j < GROUP; ++j) {
-                const V t = tile[k * TILE + g + j];
+        for (int c = 0; c < C; ++c) read_line(line[c], g, u[c]);
+        if (g + GROUP < TILE) load_group(tile, g + GROUP, lane, next);
 #pragma unroll
-                for (int c = 0; c < C; ++c) u[j][c] = minus_product(u[j][c], t, u[k][c]);
-            }
+        for (int c = 0; c < C; ++c)
 #pragma unroll
-        for (int q = 0; q < R; ++q) {
-            if (q >= left) break;
+            for (int k = 0; k < GROUP; ++k)
 #pragma unroll
-            for (int k = 0; k < GROUP; ++k) {
-                const V t = tile[q * TILE_SIZE + k * TILE + lane];
+                for (int j = k + 1; j < GROUP; ++j)
+                    u[c][j] = minus_product(u[c][j], now.corner[j][k], u[c][k]);
 #pragma unroll
-                for (int c = 0; c < C; ++c) s[q][c] = minus_product(s[q][c], t, u[k][c]);
-            }
-        }
+        for (int q = 0; q < R; ++q)
+#pragma unroll
+            for (int c = 0; c < C; ++c)
+#pragma unroll
+                for (int k = 0; k < GROUP; ++k)
+                    s[q][c] = minus_product(s[q][c], now.mine[q][k], u[c][k]);
+        now = next;
     }
+    __syncwarp();
 }
 
 // The same with tiles as they are: the division is part of every step.
@@ -230,7 +299,7 @@ __device__ void substitute_divided(const V* tile, V d, int left, Rest<V, R, C>& 
 #pragma unroll
         for (int q = 0; q < R; ++q) {
             if (q >= left) break;
-            const V t = tile[q * TILE_SIZE + k * TILE + lane];
+            const V t = tile[q * TILE_SIZE + place_of<V>(lane, k)];
 #pragma unroll
             for (int c = 0; c < C; ++c) s[q][c] = minus_product(s[q][c], t, u[c]);
         }
@@ -291,8 +360,8 @@ __device__ void finish_tile_row(const Tiled<F>& T, int I, V (&value)[C], u32& od
 
 // Solve a panel: its right-hand side, less what is left of the panel, is the sum of the warps' parts.
 template <class F, class V, int R, int C>
-__device__ void solve_panel(const Tiled<F>& T, int first_row, const Panel<V, R, C>& panel,
-                            bool scaled, const V* b, V* x, V* y, int nrhs, int c0, Launch launch,
+__device__ void solve_panel(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, bool scaled,
+                            const V* b, V* x, V* y, int nrhs, int c0, Launch launch,
                             Patience& patience, int lane) {
     Rest<V, R, C> s;
     add_parts(panel, s, lane);
@@ -304,7 +373,7 @@ __device__ void solve_panel(const Tiled<F>& T, int first_row, const Panel<V, R, 
         const V* tile = panel.tile + panel.first_of(r) * TILE_SIZE;
         const V d = scaled ? V(1) : diagonal_at<V>(T, I * TILE + lane);
         if (scaled)
-            substitute_scaled<V, R, C>(tile, R - r, s, lane);
+            substitute_scaled<V, R, C>(tile, R - r, panel.line[0], s, lane);
         else
             substitute_divided<V, R, C>(tile, d, R - r, s, lane);
         V value[C];
@@ -378,10 +447,10 @@ __global__ void __launch_bounds__(PANEL_THREADS)
                 const bool given = share == 0 && position < T.n && c0 + c < nrhs;
                 s[c] = given ? b[(long long)T.swapped(position) * nrhs + c0 + c] : V(0);
             }
-            subtract_tiles<F, V, K, C>(T, begin, end, share * K, y, nrhs, c0, s, launch, patience,
-                                       lane);
+            subtract_tiles<F, V, K, C>(T, begin, end, share * K, y, nrhs, c0, panel.line[warp], s,
+                                       launch, patience, lane);
 #pragma unroll
-            for (int c = 0; c < C; ++c) panel.part[(c * PANEL_WARPS + warp) * 32 + lane] = s[c];
+            for (int c = 0; c < C; ++c) panel.line[warp][c][lane] = s[c];
             __syncthreads(); // all parts are there
             if (warp == 0)
                 solve_panel<F, V, R, C>(T, first_row, panel, scaled, b, x, y, nrhs, c0, launch,
