@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from gpuilu.backend import cuda, held_bytes, map_arrays, namespace, on_gpu
 from gpuilu.backend.locks import SharedLock
-from gpuilu.dag import count_levels
+from gpuilu.dag import count_levels, remembered
 from gpuilu.factor.base import Factorization, Factors, PatternFactorization
 from gpuilu.info import Info
 from gpuilu.options import Options
@@ -87,11 +87,12 @@ class Application:
         kept = options.factor_dtype or factorization.dtype
         factors = factors.astype(kept)
         factored = time.perf_counter()
-        algorithm = _chosen(factors, options, options.algorithm)
         A = None
         if iterations > 1 and isinstance(factorization, PatternFactorization):
             A = factorization.matrix(source, kept)
-        built = cls(factorization, factors, dtype, options, algorithm, iterations, A)
+        with remembered():
+            algorithm = _chosen(factors, options, options.algorithm)
+            built = cls(factorization, factors, dtype, options, algorithm, iterations, A)
         if built._on_gpu:
             cuda.synchronize()
         built.factorization_ms = (factored - start) * 1e3

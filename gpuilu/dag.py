@@ -6,6 +6,9 @@ longest chain of dependent rows: what limits every parallel triangular solve.
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +43,31 @@ class Levels:
         return len(self.level_ptr) - 1
 
 
+_remembered = threading.local()
+
+
+@contextlib.contextmanager
+def remembered() -> Iterator[None]:
+    """Inside, `levels` analyses each pattern once: a choice and the plan that follows share it."""
+    _remembered.found = {}
+    try:
+        yield
+    finally:
+        _remembered.found = None
+
+
 def levels(T: Pattern) -> Levels:
     """Level sets of T: O(n + nnz), on a GPU in one launch and a sort."""
+    known = getattr(_remembered, "found", None)
+    if known is None:
+        return _levels(T)
+    key = (T.lower, id(T.indptr), id(T.indices))
+    if key not in known:
+        known[key] = T, _levels(T)  # T too: its arrays keep their identities
+    return known[key][1]
+
+
+def _levels(T: Pattern) -> Levels:
     if on_gpu(T.indptr):
         return level_sets(_depths_cuda(T).view(np.int32) - np.int32(1))
     return level_sets(_level_of_rows(T.lower, T.indptr, T.indices)[0])

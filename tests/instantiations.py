@@ -8,6 +8,7 @@ from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.products import LANES as PRODUCT_LANES
 from gpuilu.trsv import selfsched_row
 from gpuilu.trsv.blocked import WIDTHS
+from gpuilu.trsv.dense_block import PANELS
 from gpuilu.trsv.row import LANES, columns_at_once
 
 VALUES = tuple(VALUE_TYPES)
@@ -36,6 +37,15 @@ def _blocked() -> list[str]:
     ] + [
         f"{kernel}<{VALUE_TYPES[v]}>" for kernel in ("strips_enter", "strips_leave") for v in VALUES
     ]
+
+
+def _dense_block() -> list[str]:
+    return [
+        f"solve_panels<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{rows},{columns}>"
+        for f, v in PAIRS
+        for rows in PANELS
+        for columns in (1, columns_at_once(v))
+    ] + [f"fill_dense_tiles<{VALUE_TYPES[v]}>" for v in VALUES]
 
 
 def _pattern() -> list[str]:
@@ -75,6 +85,7 @@ def _by_pair_and_one(kernel: str) -> list[str]:
 
 INSTANTIATIONS = {
     "blocked": _blocked(),
+    "dense_block": _dense_block(),
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
     "kahn": ["first_roots", "remove_roots"],
     "level_col": _by_pair_and_one("level_columns"),

@@ -180,16 +180,35 @@ def _kernel(family: str, instantiation: str, device: int) -> Any:
 
 
 @functools.cache
-def resident_blocks(function: Any, threads: int) -> int:
-    """Blocks of that many threads that fit on one multiprocessor at once."""
+def resident_blocks(function: Any, threads: int, shared: int = 0) -> int:
+    """Blocks of that many threads, and bytes of shared memory, that one multiprocessor holds."""
     driver = cupy().cuda.driver
-    return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, 0))
+    return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, shared))
 
 
-def full_grid(function: Any, threads: int) -> int:
-    """Blocks of that many threads that the current device holds at once."""
+def shared_memory() -> int:
+    """Bytes of shared memory that one block on the current device may ask for."""
+    return _shared_memory(int(cupy().cuda.runtime.getDevice()))
+
+
+@functools.cache
+def _shared_memory(device: int) -> int:
+    runtime = cupy().cuda.runtime
+    most = runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin
+    return int(runtime.deviceGetAttribute(most, device))
+
+
+def allow_shared_memory(function: Any, nbytes: int) -> None:
+    """Let blocks of a kernel have that many bytes of dynamic shared memory."""
+    driver = cupy().cuda.driver
+    attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    driver.funcSetAttribute(function.ptr, attribute, nbytes)
+
+
+def full_grid(function: Any, threads: int, shared: int = 0) -> int:
+    """Blocks of that many threads, and bytes of shared memory, that the current device holds."""
     device = int(cupy().cuda.runtime.getDevice())
-    return multiprocessors(device) * resident_blocks(function, threads)
+    return multiprocessors(device) * resident_blocks(function, threads, shared)
 
 
 def synchronize() -> None:

@@ -110,6 +110,8 @@ class Device:
         Families that are not the package's own.
     blocks, resident : int
         Most blocks of a waiting kernel, and how many of them run at once.
+    shared_bytes : int
+        What a block may ask for.
     reset : tuple of "control" and "data"
         What is marked again before a solve.
     options : dict
@@ -121,6 +123,7 @@ class Device:
     blocks: int = 3
     resident: int = 2
     patience_ns: int = NEVER
+    shared_bytes: int = emulator.SHARED_BYTES
     strip_threads: int = 2 * BLOCK
     reset: tuple = ("control", "data")
     options: dict = field(default_factory=dict)
@@ -129,7 +132,8 @@ class Device:
     def kernel(self, family, name):
         found = (self.units.get(family) or unit(family))[name]
 
-        def function(grid, block, arguments):
+        def function(grid, block, arguments, shared_mem=0):
+            assert shared_mem <= emulator.SHARED_BYTES
             self.launched.append(name)
             options = {"seed": self.seed, "resident": self.resident} | self.options
             return found.launch(grid, block, arguments, **options)
@@ -139,8 +143,10 @@ class Device:
     def __enter__(self):
         here = {
             "kernel": self.kernel,
-            "full_grid": lambda function, threads: self.blocks,
-            "resident_blocks": lambda function, threads: self.blocks,
+            "full_grid": lambda function, threads, shared=0: self.blocks,
+            "resident_blocks": lambda function, threads, shared=0: self.blocks,
+            "shared_memory": lambda: self.shared_bytes,
+            "allow_shared_memory": lambda function, nbytes: None,
             "for_each": functools.partial(cuda.for_each, threads=SHORT_BLOCK),
             "struct": emulator.Struct,
             "marked": lambda n, dtype=np.uint32: np.full(

@@ -27,7 +27,7 @@ __all__ = ["Kernel", "Report", "Struct", "Unit", "compile_unit", "why_not"]
 
 NATIVE = Path(__file__).parent / "native"
 COMPILER = os.environ.get("CXX", "g++")
-SHARED_BYTES = 48 << 10  # of dynamic shared memory
+SHARED_BYTES = 184 << 10  # of dynamic shared memory
 RESIDENT = 8  # most blocks at once
 
 RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g", "-fPIC", "-Wall", "-Wextra")

@@ -1,0 +1,486 @@
+// T x = b in dense 32x32 tiles, panels of tile rows solved by one thread block: `solve_panels`.
+#include "sync.cuh"
+
+namespace gpuilu {
+
+constexpr int TILE = 32; // rows and columns of a tile: a lane has a row
+constexpr int TILE_SIZE = TILE * TILE;
+constexpr int PANEL_THREADS = 256; // of a block
+constexpr int PANEL_WARPS = PANEL_THREADS / 32;
+constexpr int GROUP = 4; // columns of a diagonal tile that every lane solves at once
+
+// The triangle, rows and columns by position: their number, or counted from the last one for an upper
+// triangle, so that a row depends on smaller positions only. Tile row I has the tiles tile_ptr[I] ..
+// tile_ptr[I + 1], columns ascending, each with an entry; `tiles` holds them column by column, zeros
+// where the triangle has no entry. The triangle itself serves where zeros may not be multiplied.
+template <class F>
+struct Tiled {
+    int n;
+    const int *tile_ptr, *tile_column;
+    const F* tiles;
+    alignas(8) int lower;
+    const int *indptr, *indices;
+    const F *data, *diag; // diag is null for a unit diagonal
+
+    __device__ int swapped(int i) const { return lower ? i : n - 1 - i; } // row <-> position
+};
+
+// Values that one load from shared memory takes. Tiles of a panel stand there by PACK columns: what a
+// lane needs of them lies together.
+template <class V>
+struct alignas(16) Pack {
+    static constexpr int SIZE = 16 / int(sizeof(V));
+    V value[SIZE];
+};
+
+template <class V>
+__device__ constexpr int place_of(int row, int column) {
+    constexpr int SIZE = Pack<V>::SIZE;
+    return (column / SIZE * TILE + row) * SIZE + column % SIZE;
+}
+
+// The values of one row in columns first .. first + K; `first` is a multiple of K.
+template <int K, class V>
+__device__ void read_row(const V* tile, int row, int first, V (&value)[K]) {
+    constexpr int SIZE = Pack<V>::SIZE;
+    static_assert(K % SIZE == 0);
+#pragma unroll
+    for (int k = 0; k < K; k += SIZE) {
+        const auto pack = *reinterpret_cast<const Pack<V>*>(tile + place_of<V>(row, first + k));
+#pragma unroll
+        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.value[i];
+    }
+}
+
+template <int K, class V>
+__device__ void read_line(const V (&line)[TILE], int first, V (&value)[K]) {
+    constexpr int SIZE = Pack<V>::SIZE;
+#pragma unroll
+    for (int k = 0; k < K; k += SIZE) {
+        const auto pack = *reinterpret_cast<const Pack<V>*>(line + first + k);
+#pragma unroll
+        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.value[i];
+    }
+}
+
+// What the warps of a block share. Tile (i, j) of the panel stands at first_of(j) + i - j. `line`
+// is a line of 32 values for each warp and column: x of a tile row for its lanes, or its part of a sum.
+template <class V, int R, int C>
+struct alignas(16) Panel {
+    static constexpr int TILES = R * (R + 1) / 2;
+    V tile[TILES * TILE_SIZE];
+    V line[PANEL_WARPS][C][TILE];
+    V reciprocal[R * TILE];
+
+    __device__ static int first_of(int j) { return j * R - j * (j - 1) / 2; }
+};
+
+__device__ inline u64* room() {
+    extern __shared__ u64 shared_room[];
+    return shared_room;
+}
+
+// ---- a panel's own tiles ------------------------------------------------------------------------
+
+// Whether a number is far enough from the ends of the range to be scaled without loss.
+template <class V>
+__device__ bool is_safe(V v) {
+    using S = Real<V>;
+    const S size = magnitude(v), small = sizeof(S) == 4 ? S(1e-36) : S(1e-300);
+    return size > small && size < S(1) / small;
+}
+
+template <class V, class F>
+__device__ V diagonal_at(const Tiled<F>& T, int position) {
+    return T.diag == nullptr || position >= T.n ? V(1) : V(T.diag[T.swapped(position)]);
+}
+
+// stored[first_of(j) + i - j]: where tile (i, j) of the panel is among all tiles, or -1.
+template <class F, int R>
+__device__ void find_tiles(const Tiled<F>& T, int first_row, int (&stored)[R * (R + 1) / 2]) {
+    int i = threadIdx.x, j = 0;
+    while (j < R && i >= R - j) i -= R - j++;
+    if (j >= R) return;
+    i += j;
+    int found = -1;
+    if ((first_row + i) * TILE < T.n) {
+        const int begin = T.tile_ptr[first_row + i];
+        int t = T.tile_ptr[first_row + i + 1] - 1;
+        while (t >= begin && T.tile_column[t] > first_row + j) --t;
+        if (t >= begin && T.tile_column[t] == first_row + j) found = t;
+    }
+    stored[threadIdx.x] = found;
+}
+
+// panel.reciprocal = 1 / diagonal; whether a number comes near the ends of the range.
+template <class F, class V, int R, int C>
+__device__ bool invert_diagonal(const Tiled<F>& T, int first, Panel<V, R, C>& panel) {
+    bool safe = true;
+    for (int k = threadIdx.x; k < R * TILE; k += PANEL_THREADS) {
+        const V d = diagonal_at<V>(T, first + k);
+        panel.reciprocal[k] = over(V(1), d);
+        safe = safe && is_safe(d);
+    }
+    return safe;
+}
+
+// Copy the panel's own tiles, their columns divided by the diagonal if `scaled`: then what a column
+// is multiplied with is known before the division. Whether that lost nothing.
+template <class F, class V, int R, int C>
+__device__ bool copy_tiles(const Tiled<F>& T, const int (&stored)[R * (R + 1) / 2], bool scaled,
+                           Panel<V, R, C>& panel) {
+    bool safe = true;
+    for (int j = 0; j < R; ++j)
+        for (int slot = panel.first_of(j); slot < panel.first_of(j + 1); ++slot) {
+            const int t = stored[slot];
+#pragma unroll 4
+            for (int e = threadIdx.x; e < TILE_SIZE; e += PANEL_THREADS) {
+                const V given = t < 0 ? V(0) : V(T.tiles[(long long)t * TILE_SIZE + e]);
+                V value = given;
+                if (scaled) value = times(given, panel.reciprocal[j * TILE + e / TILE]);
+                if (scaled && !is_zero(given)) safe = safe && is_safe(value);
+                panel.tile[slot * TILE_SIZE + place_of<V>(e % TILE, e / TILE)] = value;
+            }
+        }
+    return safe;
+}
+
+// ---- tiles left of the panel --------------------------------------------------------------------
+
+// K columns of a tile, in registers before the warp waits.
+template <class F, int K>
+struct Slice {
+    int column;
+    F value[K];
+};
+
+template <class F, int K>
+__device__ void load_slice(const Tiled<F>& T, int t, int first_column, int lane,
+                           Slice<F, K>& slice) {
+    slice.column = T.tile_column[t];
+    const F* value = T.tiles + (long long)t * TILE_SIZE + first_column * TILE + lane;
+#pragma unroll
+    for (int k = 0; k < K; ++k) slice.value[k] = value[k * TILE];
+}
+
+// The values of tile row I that other blocks published, one a lane; 0 beyond the last column.
+template <class V, int C>
+__device__ void await_tile_row(const V* y, int I, int nrhs, int c0, V (&value)[C], Launch launch,
+                               Patience& patience, int lane) {
+    const V* slot[C];
+    u32 wanted = 0;
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+        slot[c] = y + ((long long)I * nrhs + c0 + c) * TILE + lane;
+        if (c0 + c < nrhs) wanted |= 1u << c;
+    }
+    await(slot, wanted, value, launch, patience, lane);
+}
+
+// s -= columns first .. first + K of the tiles begin .. end times x. Two sums, for a shorter chain.
+template <class F, class V, int K, int C>
+__device__ void subtract_tiles(const Tiled<F>& T, int begin, int end, int first, const V* y,
+                               int nrhs, int c0, V (&line)[C][TILE], V (&s)[C], Launch launch,
+                               Patience& patience, int lane) {
+    if (begin >= end) return;
+    V odd[C];
+#pragma unroll
+    for (int c = 0; c < C; ++c) odd[c] = V(0);
+    Slice<F, K> now, next;
+    load_slice(T, begin, first, lane, now);
+    for (int t = begin; t < end; ++t) {
+        if (t + 1 < end) load_slice(T, t + 1, first, lane, next);
+        V value[C];
+        await_tile_row(y, now.column, nrhs, c0, value, launch, patience, lane);
+#pragma unroll
+        for (int c = 0; c < C; ++c) line[c][lane] = value[c];
+        __syncwarp();
+#pragma unroll
+        for (int c = 0; c < C; ++c) {
+            V u[K];
+            read_line(line[c], first, u);
+#pragma unroll
+            for (int k = 0; k < K; k += 2) {
+                s[c] = minus_product(s[c], V(now.value[k]), u[k]);
+                odd[c] = minus_product(odd[c], V(now.value[k + 1]), u[k + 1]);
+            }
+        }
+        __syncwarp(); // the line is free again
+        now = next;
+    }
+#pragma unroll
+    for (int c = 0; c < C; ++c) s[c] = plus(s[c], odd[c]);
+}
+
+// ---- substitution inside a panel, by one warp ---------------------------------------------------
+
+// What is left of a panel's right-hand side: s[q] of its tile row r + q, while r is being solved.
+template <class V, int R, int C>
+using Rest = V[R][C];
+
+template <class V, int R, int C>
+__device__ void add_parts(const Panel<V, R, C>& panel, Rest<V, R, C>& s, int lane) {
+    constexpr int SHARES = PANEL_WARPS / R;
+#pragma unroll
+    for (int q = 0; q < R; ++q)
+#pragma unroll
+        for (int c = 0; c < C; ++c) {
+            s[q][c] = panel.line[q * SHARES][c][lane];
+#pragma unroll
+            for (int h = 1; h < SHARES; ++h)
+                s[q][c] = plus(s[q][c], panel.line[q * SHARES + h][c][lane]);
+        }
+}
+
+// What substitution by a group of columns needs of the tiles: of this lane's row in tile row r + q, and
+// of the rows of the group.
+template <class V, int R>
+struct Group {
+    V mine[R][GROUP], corner[GROUP][GROUP];
+};
+
+template <class V, int R>
+__device__ void load_group(const V* const (&tile)[R], int g, int lane, Group<V, R>& group) {
+#pragma unroll
+    for (int j = 1; j < GROUP; ++j) read_row(tile[0], g + j, g, group.corner[j]);
+#pragma unroll
+    for (int q = 0; q < R; ++q) read_row(tile[q], lane, g, group.mine[q]);
+}
+
+// Substitute in tile row r of a panel whose tiles are scaled. A step of the chain is an exchange
+// through `line` and one product for each column of a group: every lane solves the group's small
+// triangle by itself. The group's tiles are in registers before, the next one's on their way.
+// Tile rows that the panel does not have are worked on in vain, with the last one's tile.
+template <class V, int R, int C>
+__device__ void substitute_scaled(const V* first_tile, int left, V (&line)[C][TILE],
+                                  Rest<V, R, C>& s, int lane) {
+    const V* tile[R];
+#pragma unroll
+    for (int q = 0; q < R; ++q) tile[q] = first_tile + (q < left ? q : left - 1) * TILE_SIZE;
+    Group<V, R> now, next;
+    load_group(tile, 0, lane, now);
+#pragma unroll
+    for (int g = 0; g < TILE; g += GROUP) {
+        if (lane / GROUP == g / GROUP)
+#pragma unroll
+            for (int c = 0; c < C; ++c) line[c][lane] = s[0][c];
+        __syncwarp();
+        V u[C][GROUP];
+#pragma unroll
+        for (int c = 0; c < C; ++c) read_line(line[c], g, u[c]);
+        if (g + GROUP < TILE) load_group(tile, g + GROUP, lane, next);
+#pragma unroll
+        for (int c = 0; c < C; ++c)
+#pragma unroll
+            for (int k = 0; k < GROUP; ++k)
+#pragma unroll
+                for (int j = k + 1; j < GROUP; ++j)
+                    u[c][j] = minus_product(u[c][j], now.corner[j][k], u[c][k]);
+#pragma unroll
+        for (int q = 0; q < R; ++q)
+#pragma unroll
+            for (int c = 0; c < C; ++c)
+#pragma unroll
+                for (int k = 0; k < GROUP; ++k)
+                    s[q][c] = minus_product(s[q][c], now.mine[q][k], u[c][k]);
+        now = next;
+    }
+    __syncwarp();
+}
+
+// The same with tiles as they are: the division is part of every step.
+template <class V, int R, int C>
+__device__ void substitute_divided(const V* tile, V d, int left, Rest<V, R, C>& s, int lane) {
+#pragma unroll 1
+    for (int k = 0; k < TILE; ++k) {
+        V u[C];
+#pragma unroll
+        for (int c = 0; c < C; ++c) u[c] = shuffle(FULL_WARP, over(s[0][c], d), k, 32);
+#pragma unroll
+        for (int q = 0; q < R; ++q) {
+            if (q >= left) break;
+            const V t = tile[q * TILE_SIZE + place_of<V>(lane, k)];
+#pragma unroll
+            for (int c = 0; c < C; ++c) s[q][c] = minus_product(s[q][c], t, u[c]);
+        }
+    }
+}
+
+// x of one column of tile row I entry by entry, as the triangle stores it: nothing is multiplied that
+// is not there.
+template <class F, class V>
+__device__ V substitute_entries(const Tiled<F>& T, int I, const V* b, const V* y, int nrhs, int c,
+                                Launch launch, Patience& patience, int lane) {
+    const int first = I * TILE, row = first + lane < T.n ? T.swapped(first + lane) : -1;
+    int left = row < 0 ? 0 : T.indptr[row + 1] - T.indptr[row];
+    int p = row < 0 ? 0 : T.lower ? T.indptr[row] : T.indptr[row + 1] - 1;
+    const int step = T.lower ? 1 : -1;
+    V s = row < 0 ? V(0) : b[(long long)row * nrhs + c];
+    while (true) { // what other tile rows give
+        const int j = left > 0 ? T.swapped(T.indices[p]) : first;
+        const u32 wanted = j < first ? 1u : 0u;
+        if (!__any_sync(FULL_WARP, wanted)) break;
+        const V* const slot[1] = {y + ((long long)(j / TILE) * nrhs + c) * TILE + j % TILE};
+        V value[1];
+        await(slot, wanted, value, launch, patience, lane);
+        if (!wanted) continue;
+        s = minus_product(s, V(T.data[p]), value[0]);
+        p += step;
+        --left;
+    }
+    const V d = diagonal_at<V>(T, first + lane);
+    for (int k = 0; k < TILE; ++k) {
+        const V xk = shuffle(FULL_WARP, T.diag == nullptr ? s : over(s, d), k, 32);
+        if (left == 0 || T.swapped(T.indices[p]) != first + k) continue;
+        s = minus_product(s, V(T.data[p]), xk);
+        p += step;
+        --left;
+    }
+    return T.diag == nullptr ? s : over(s, d);
+}
+
+// Hand out x of tile row I. Where a value is not finite, zeros of the tiles may have been multiplied
+// with it or with what it came from: that column is solved again, and all that follow in the panel.
+template <class F, class V, int C>
+__device__ void finish_tile_row(const Tiled<F>& T, int I, V (&value)[C], u32& odd, const V* b, V* x,
+                                V* y, int nrhs, int c0, Launch launch, Patience& patience,
+                                int lane) {
+    const int position = I * TILE + lane;
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+        if (c0 + c >= nrhs) continue;
+        if (__any_sync(FULL_WARP, !is_finite(value[c]))) odd |= 1u << c;
+        if (odd >> c & 1u)
+            value[c] = substitute_entries(T, I, b, y, nrhs, c0 + c, launch, patience, lane);
+        publish(y + ((long long)I * nrhs + c0 + c) * TILE + lane, value[c]);
+        if (position < T.n) x[(long long)T.swapped(position) * nrhs + c0 + c] = value[c];
+    }
+    note_progress(launch, lane);
+}
+
+// Solve a panel: its right-hand side, less what is left of the panel, is the sum of the warps' parts.
+template <class F, class V, int R, int C>
+__device__ void solve_panel(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, bool scaled,
+                            const V* b, V* x, V* y, int nrhs, int c0, Launch launch,
+                            Patience& patience, int lane) {
+    Rest<V, R, C> s;
+    add_parts(panel, s, lane);
+    u32 odd = 0;
+#pragma unroll 1
+    for (int r = 0; r < R; ++r) {
+        const int I = first_row + r;
+        if (I * TILE >= T.n) return;
+        const V* tile = panel.tile + panel.first_of(r) * TILE_SIZE;
+        const V d = scaled ? V(1) : diagonal_at<V>(T, I * TILE + lane);
+        if (scaled)
+            substitute_scaled<V, R, C>(tile, R - r, panel.line[0], s, lane);
+        else
+            substitute_divided<V, R, C>(tile, d, R - r, s, lane);
+        V value[C];
+#pragma unroll
+        for (int c = 0; c < C; ++c)
+            value[c] = !scaled             ? over(s[0][c], d)
+                       : T.diag == nullptr ? s[0][c]
+                                           : times(s[0][c], panel.reciprocal[r * TILE + lane]);
+        finish_tile_row(T, I, value, odd, b, x, y, nrhs, c0, launch, patience, lane);
+#pragma unroll
+        for (int q = 0; q + 1 < R; ++q)
+#pragma unroll
+            for (int c = 0; c < C; ++c) s[q][c] = s[q + 1][c];
+    }
+}
+
+// The tiles of tile row I left of the panel: begin .. end.
+template <class F, int R>
+__device__ void find_left_tiles(const Tiled<F>& T, int I, int i,
+                                const int (&stored)[R * (R + 1) / 2], int& begin, int& end) {
+    begin = end = 0;
+    if (I * TILE >= T.n) return;
+    begin = T.tile_ptr[I];
+    end = T.tile_ptr[I + 1];
+    for (int j = 0; j <= i; ++j)
+        if (stored[j * R - j * (j - 1) / 2 + i - j] >= 0) --end;
+}
+
+// Solve T x = b, row-major (n, nrhs); b may be x. y, by tile row and column and marked "not ready",
+// carries the values from panel to panel. One block a panel of R tile rows, PANEL_WARPS / R warps a
+// tile row for what is left of the panel, one warp for the panel itself; C right-hand sides at once.
+// Any grid of PANEL_THREADS threads with sizeof(Panel<V, R, C>) bytes of dynamic shared memory.
+//
+// Ordering: y_j is read by relaxed polls until the mark is gone; the word is the value, written once
+// by one relaxed store, so no other memory is communicated and no fence is needed. b_i is read before
+// a barrier and x_i written after it (or both by one lane of the first warp, in this order): b may be
+// x. What the warps of a block share they hand over at barriers.
+// Progress: panels are taken by ticket in ascending order and wait only for smaller positions, so for
+// panels with smaller tickets, whose blocks are running. The first warp waits for nothing inside its
+// panel but for what it has published itself.
+// Sums come in one order: those of a tile row by columns in ascending order in each warp's share.
+// Source: block substitution; the value as its own ready mark: Dufrechou and Ezzatti 2018.
+template <class F, class V, int R, int C>
+__global__ void __launch_bounds__(PANEL_THREADS)
+    solve_panels(Tiled<F> T, const V* b, V* x, V* y, int nrhs, Launch launch) {
+    constexpr int SHARES = PANEL_WARPS / R, K = TILE / SHARES;
+    __shared__ int stored[Panel<V, R, C>::TILES];
+    __shared__ u32 ticket;
+    auto& panel = *reinterpret_cast<Panel<V, R, C>*>(room());
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const int i = warp / SHARES, share = warp % SHARES;
+    Patience patience;
+    while (true) {
+        __syncthreads(); // the panel before is finished
+        if (threadIdx.x == 0) ticket = take_ticket(launch);
+        __syncthreads();
+        const int first_row = int(ticket) * R, position = (first_row + i) * TILE + lane;
+        if (first_row * TILE >= T.n) return;
+        find_tiles<F, R>(T, first_row, stored);
+        bool safe = invert_diagonal(T, first_row * TILE, panel);
+        __syncthreads();
+        safe = copy_tiles(T, stored, true, panel) && safe;
+        const bool scaled = __syncthreads_and(safe || T.diag == nullptr);
+        if (!scaled) copy_tiles(T, stored, false, panel);
+        int begin, end;
+        find_left_tiles<F, R>(T, first_row + i, i, stored, begin, end);
+        for (int c0 = 0; c0 < nrhs; c0 += C) {
+            V s[C];
+#pragma unroll
+            for (int c = 0; c < C; ++c) {
+                const bool given = share == 0 && position < T.n && c0 + c < nrhs;
+                s[c] = given ? b[(long long)T.swapped(position) * nrhs + c0 + c] : V(0);
+            }
+            subtract_tiles<F, V, K, C>(T, begin, end, share * K, y, nrhs, c0, panel.line[warp], s,
+                                       launch, patience, lane);
+#pragma unroll
+            for (int c = 0; c < C; ++c) panel.line[warp][c][lane] = s[c];
+            __syncthreads(); // all parts are there
+            if (warp == 0)
+                solve_panel<F, V, R, C>(T, first_row, panel, scaled, b, x, y, nrhs, c0, launch,
+                                        patience, lane);
+            __syncthreads(); // `part` is free again
+        }
+    }
+}
+
+// ---- set-up -------------------------------------------------------------------------------------
+
+// tiles <- the entries of the triangle; their other places keep their zeros. One warp a row.
+template <class F>
+__global__ void fill_dense_tiles(int threads, Tiled<F> T, F* tiles) {
+    const int thread = blockIdx.x * blockDim.x + threadIdx.x, row = thread >> 5;
+    if (thread >= threads) return;
+    const int position = T.swapped(row), I = position / TILE;
+    for (int p = T.indptr[row] + (thread & 31); p < T.indptr[row + 1]; p += 32) {
+        const int column = T.swapped(T.indices[p]);
+        int first = T.tile_ptr[I], last = T.tile_ptr[I + 1] - 1;
+        while (first < last) {
+            const int middle = (first + last) / 2;
+            if (T.tile_column[middle] < column / TILE)
+                first = middle + 1;
+            else
+                last = middle;
+        }
+        const int place = column % TILE * TILE + position % TILE;
+        tiles[(long long)first * TILE_SIZE + place] = T.data[p];
+    }
+}
+
+} // namespace gpuilu
