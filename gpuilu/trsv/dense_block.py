@@ -1,8 +1,9 @@
 """x_I = T_II^-1 (b_I - sum_{J < I} T_IJ x_J), 32 rows I at a time, tiles stored dense.
 
-For triangles that are dense or banded. A thread block solves a panel of consecutive tile rows: what
-other panels give is multiplied by all of its warps, and one warp substitutes through the panel with
-its tiles in shared memory, so that values cross multiprocessors once a panel (kernels/dense_block.cu).
+For triangles that are dense or banded. A thread block solves a panel of consecutive tile rows:
+what other panels give is multiplied by all of its warps, and one warp substitutes through the panel
+with its tiles in shared memory, so that values cross multiprocessors once a panel
+(kernels/dense_block.cu).
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class DenseBlock(Plan):
         self._launcher.raise_if_stalled()
 
     def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int, int]:
-        """(kernel, blocks, bytes of shared memory) for right-hand sides of that dtype and number."""
+        """(kernel, blocks, bytes of shared memory) for such right-hand sides."""
         columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
         key = (dtype.char, columns)
         if key not in self._configurations:
@@ -130,7 +131,7 @@ def most_tile_fill(T: Pattern) -> float:
 
 
 def _begins(T: Pattern) -> tuple[Any, Any, Any]:
-    """Which entries are the first that their row has in a tile; each entry's row and tile column."""
+    """(which entries begin a run, row and tile column of each entry)."""
     xp = namespace(T.indptr)
     row = row_of_entries(T.indptr, len(T.indices))
     last = np.int32(T.n - 1)

@@ -18,7 +18,7 @@ SMALLEST = 100_000  # rows below which waking threads cannot pay
 ROWS_A_LEVEL = 16_384
 FEWEST_SOLVES = 10  # the level order costs about as much as five solves
 
-# Measured on an H100, float64: see docs/fast_solver.rst.
+# Measured on an H100, float64: see docs/notes/strips.rst.
 FEW_ROWS = 1024
 DENSE = 0.5  # of the places of 32x32 tiles
 FEWEST_SOLVES_CUDA = 5
@@ -70,7 +70,7 @@ def _on_cuda(triangles: tuple[Triangle, ...], expected_solves: int) -> tuple[str
 
 
 def row_us(T: Triangle, found: Levels) -> float:
-    """Predicted time of `row`: a hop a level, and what rows and entries cost where levels are wide."""
+    """Predicted time of `row`: a hop a level, and what rows and entries cost in wide levels."""
     return 0.5 * found.n_levels + 4.3e-5 * T.n + 8.8e-6 * len(T.indices)
 
 

@@ -137,7 +137,7 @@ def _width(near: Any, rank: Any, widths: tuple[int, ...]) -> int:
     return widths[-1]
 
 
-# Measured on an H100, float64: see docs/fast_solver.rst.
+# Measured on an H100, float64: see docs/notes/strips.rst.
 STEP_US, HOP_US, ROW_US = 0.08, 4.0, 2.4e-5
 CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from unittest import mock
 
+import cases
+import emulator
 import numpy as np
 import pytest
 import reference
-from emulated import Device, needs_compiler
+from emulated import Device, needs_compiler, sources
+from emulator import AddressError, DeadlockError, RaceError
 from emulator_systems import PATTERNS, dense_triangle, odd_values, triangle, values
 from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
 
@@ -90,3 +93,57 @@ def test_nan_inf_and_the_mark_propagate_as_in_a_serial_solve(name, factors, vect
         assert np.array_equal(np.isfinite(x), np.isfinite(expected))
         if np.dtype(vector).kind == "f":
             assert np.array_equal(np.isnan(x), np.isnan(expected))
+
+
+FAULTS = {
+    "the ring filled without a release": (
+        "store_release_shared(hall.filled + at,",
+        "store_relaxed_shared(hall.filled + at,",
+        (RaceError, AddressError),
+    ),
+    "the ring freed without a release": (
+        "if (lane == 0) store_release_shared(&hall.swept, at.q);",
+        "if (lane == 0) store_relaxed_shared(&hall.swept, at.q);",
+        RaceError,
+    ),
+    "a lane that reads what another acquired": (
+        "__syncwarp(); // what one lane acquired all lanes may read",
+        "",
+        (RaceError, AddressError),
+    ),
+    "no barrier of the warp between a step and the next": (
+        "__syncwarp();\n    if (has_row) {",
+        "if (has_row) {",
+        (RaceError, AddressError),
+    ),
+    "strips by block instead of by ticket": (
+        "hall.ticket = take_ticket(launch);",
+        "hall.ticket = blockIdx.x + gridDim.x * patience.seen++;",
+        DeadlockError,
+    ),
+    "the ring not waited for": (
+        "load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q",
+        "false",
+        (RaceError, AddressError, AssertionError, DeadlockError),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_caught(fault):
+    right, wrong, errors = FAULTS[fault]
+    texts = sources()
+    assert texts["blocked.cu"].count(right) >= 1, fault
+    texts["blocked.cu"] = texts["blocked.cu"].replace(right, wrong)
+    kernels = ("strips_solve<double,double,2,1,false>", "strips_enter<double>")
+    kernels += ("strips_leave<double>",)
+    unit = emulator.compile_unit("blocked", kernels, texts)
+    with pytest.raises(errors):
+        check_seeds(unit)
+
+
+def check_seeds(unit):
+    T = cases.as_triangle(cases.triangle(cases.grid(12, 40)))
+    for seed in range(24):
+        device = {"seed": seed, "resident": 1 + seed % 2, "units": {"blocked": unit}}
+        check(T, np.ones(T.n), n_strips=3, widths=(2,), **device)
