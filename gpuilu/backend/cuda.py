@@ -121,18 +121,6 @@ def capability(device: int) -> int:
 _confined = threading.local()  # .multiprocessors: see backend/partition.py
 
 
-def multiprocessors(device: int) -> int:
-    """Number of multiprocessors that a launch of this thread may use: all, or a partition's."""
-    return getattr(_confined, "multiprocessors", None) or all_multiprocessors(device)
-
-
-@functools.cache
-def all_multiprocessors(device: int) -> int:
-    """Number of multiprocessors of a device."""
-    runtime = cupy().cuda.runtime
-    return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device))
-
-
 @contextlib.contextmanager
 def confined(stream: Any, n_multiprocessors: int) -> Iterator[None]:
     """Run on a stream that owns only so many multiprocessors, and size grids by that number."""
@@ -143,6 +131,18 @@ def confined(stream: Any, n_multiprocessors: int) -> Iterator[None]:
             yield
     finally:
         _confined.multiprocessors = before
+
+
+def multiprocessors(device: int) -> int:
+    """Number of multiprocessors that a launch of this thread may use: all, or a partition's."""
+    return getattr(_confined, "multiprocessors", None) or all_multiprocessors(device)
+
+
+@functools.cache
+def all_multiprocessors(device: int) -> int:
+    """Number of multiprocessors of a device."""
+    runtime = cupy().cuda.runtime
+    return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device))
 
 
 # ---- kernels ------------------------------------------------------------------------------------
