@@ -5,8 +5,9 @@ namespace gpuilu {
 
 constexpr int TILE = 32; // rows and columns of a tile: a lane has a row
 constexpr int TILE_SIZE = TILE * TILE;
-constexpr int PANEL_THREADS = 256; // of a block
-constexpr int PANEL_WARPS = PANEL_THREADS / 32;
+constexpr int LEFT_WARPS = 8;          // of a block, for the tiles left of its panel
+constexpr int CHAIN_WARP = LEFT_WARPS; // the one that substitutes through the panel
+constexpr int PANEL_THREADS = 32 * (LEFT_WARPS + 1);
 constexpr int GROUP = 4; // columns of a diagonal tile that every lane solves at once
 
 // The triangle, rows and columns by position: their number, or counted from the last one for an upper
@@ -69,7 +70,7 @@ template <class V, int R, int C>
 struct alignas(16) Panel {
     static constexpr int TILES = R * (R + 1) / 2;
     V tile[TILES * TILE_SIZE];
-    V line[PANEL_WARPS][C][TILE];
+    V line[LEFT_WARPS + 1][C][TILE];
     V reciprocal[R * TILE];
 
     __device__ static int first_of(int j) { return j * R - j * (j - 1) / 2; }
@@ -206,10 +207,46 @@ __device__ void subtract_tiles(const Tiled<F>& T, int begin, int end, int first,
             }
         }
         __syncwarp(); // the line is free again
-        now = next;
+        if (t + 1 < end) now = next;
     }
 #pragma unroll
     for (int c = 0; c < C; ++c) s[c] = plus(s[c], odd[c]);
+}
+
+struct Extent {
+    int begin = 0, end = 0;
+};
+
+// The tiles left of the panel in its tile row i.
+template <class F, int R>
+__device__ Extent find_left_tiles(const Tiled<F>& T, int first_row, int i,
+                                  const int (&stored)[R * (R + 1) / 2]) {
+    Extent left;
+    if ((first_row + i) * TILE >= T.n) return left;
+    left.begin = T.tile_ptr[first_row + i];
+    left.end = T.tile_ptr[first_row + i + 1];
+    for (int j = 0; j <= i; ++j)
+        if (stored[j * R - j * (j - 1) / 2 + i - j] >= 0) --left.end;
+    return left;
+}
+
+// line <- this warp's share of b_I - sum of T_IJ x_J over the J left of the panel.
+template <class F, class V, int R, int C>
+__device__ void subtract_left(const Tiled<F>& T, int I, Extent left, int share, const V* b,
+                              const V* y, int nrhs, int c0, V (&line)[C][TILE], Launch launch,
+                              Patience& patience, int lane) {
+    constexpr int K = TILE * R / LEFT_WARPS;
+    const int position = I * TILE + lane;
+    V s[C];
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+        const bool given = share == 0 && position < T.n && c0 + c < nrhs;
+        s[c] = given ? b[(long long)T.swapped(position) * nrhs + c0 + c] : V(0);
+    }
+    subtract_tiles<F, V, K, C>(T, left.begin, left.end, share * K, y, nrhs, c0, line, s, launch,
+                               patience, lane);
+#pragma unroll
+    for (int c = 0; c < C; ++c) line[c][lane] = s[c];
 }
 
 // ---- substitution inside a panel, by one warp ---------------------------------------------------
@@ -218,9 +255,10 @@ __device__ void subtract_tiles(const Tiled<F>& T, int begin, int end, int first,
 template <class V, int R, int C>
 using Rest = V[R][C];
 
+// s <- b less what is left of the panel: the sum of the warps' parts.
 template <class V, int R, int C>
 __device__ void add_parts(const Panel<V, R, C>& panel, Rest<V, R, C>& s, int lane) {
-    constexpr int SHARES = PANEL_WARPS / R;
+    constexpr int SHARES = LEFT_WARPS / R;
 #pragma unroll
     for (int q = 0; q < R; ++q)
 #pragma unroll
@@ -249,16 +287,11 @@ __device__ void load_group(const V* const (&tile)[R], int g, int lane, Group<V, 
 
 // Substitute in tile row r of a panel whose tiles are scaled. A step of the chain is an exchange
 // through `line` and one product for each column of a group: every lane solves the group's small
-// triangle by itself. The group's tiles are in registers before, the next one's on their way.
-// Tile rows that the panel does not have are worked on in vain, with the last one's tile.
+// triangle by itself. The tiles are read a group ahead, the first group before the call.
 template <class V, int R, int C>
-__device__ void substitute_scaled(const V* first_tile, int left, V (&line)[C][TILE],
+__device__ void substitute_scaled(const V* const (&tile)[R], Group<V, R>& now, V (&line)[C][TILE],
                                   Rest<V, R, C>& s, int lane) {
-    const V* tile[R];
-#pragma unroll
-    for (int q = 0; q < R; ++q) tile[q] = first_tile + (q < left ? q : left - 1) * TILE_SIZE;
-    Group<V, R> now, next;
-    load_group(tile, 0, lane, now);
+    Group<V, R> next;
 #pragma unroll
     for (int g = 0; g < TILE; g += GROUP) {
         if (lane / GROUP == g / GROUP)
@@ -283,14 +316,14 @@ __device__ void substitute_scaled(const V* first_tile, int left, V (&line)[C][TI
 #pragma unroll
                 for (int k = 0; k < GROUP; ++k)
                     s[q][c] = minus_product(s[q][c], now.mine[q][k], u[c][k]);
-        now = next;
+        if (g + GROUP < TILE) now = next;
     }
-    __syncwarp();
+    __syncwarp(); // the line is free again
 }
 
 // The same with tiles as they are: the division is part of every step.
 template <class V, int R, int C>
-__device__ void substitute_divided(const V* tile, V d, int left, Rest<V, R, C>& s, int lane) {
+__device__ void substitute_divided(const V* const (&tile)[R], V d, Rest<V, R, C>& s, int lane) {
 #pragma unroll 1
     for (int k = 0; k < TILE; ++k) {
         V u[C];
@@ -298,8 +331,7 @@ __device__ void substitute_divided(const V* tile, V d, int left, Rest<V, R, C>& 
         for (int c = 0; c < C; ++c) u[c] = shuffle(FULL_WARP, over(s[0][c], d), k, 32);
 #pragma unroll
         for (int q = 0; q < R; ++q) {
-            if (q >= left) break;
-            const V t = tile[q * TILE_SIZE + place_of<V>(lane, k)];
+            const V t = tile[q][place_of<V>(lane, k)];
 #pragma unroll
             for (int c = 0; c < C; ++c) s[q][c] = minus_product(s[q][c], t, u[c]);
         }
@@ -309,8 +341,9 @@ __device__ void substitute_divided(const V* tile, V d, int left, Rest<V, R, C>& 
 // x of one column of tile row I entry by entry, as the triangle stores it: nothing is multiplied that
 // is not there.
 template <class F, class V>
-__device__ V substitute_entries(const Tiled<F>& T, int I, const V* b, const V* y, int nrhs, int c,
-                                Launch launch, Patience& patience, int lane) {
+__device__ __noinline__ V substitute_entries(Tiled<F> T, int I, const V* b, const V* y, int nrhs,
+                                             int c, Launch launch, int lane) {
+    Patience patience;
     const int first = I * TILE, row = first + lane < T.n ? T.swapped(first + lane) : -1;
     int left = row < 0 ? 0 : T.indptr[row + 1] - T.indptr[row];
     int p = row < 0 ? 0 : T.lower ? T.indptr[row] : T.indptr[row + 1] - 1;
@@ -343,67 +376,69 @@ __device__ V substitute_entries(const Tiled<F>& T, int I, const V* b, const V* y
 // with it or with what it came from: that column is solved again, and all that follow in the panel.
 template <class F, class V, int C>
 __device__ void finish_tile_row(const Tiled<F>& T, int I, V (&value)[C], u32& odd, const V* b, V* x,
-                                V* y, int nrhs, int c0, Launch launch, Patience& patience,
-                                int lane) {
+                                V* y, int nrhs, int c0, Launch launch, int lane) {
     const int position = I * TILE + lane;
 #pragma unroll
     for (int c = 0; c < C; ++c) {
         if (c0 + c >= nrhs) continue;
         if (__any_sync(FULL_WARP, !is_finite(value[c]))) odd |= 1u << c;
-        if (odd >> c & 1u)
-            value[c] = substitute_entries(T, I, b, y, nrhs, c0 + c, launch, patience, lane);
+        if (odd >> c & 1u) value[c] = substitute_entries(T, I, b, y, nrhs, c0 + c, launch, lane);
         publish(y + ((long long)I * nrhs + c0 + c) * TILE + lane, value[c]);
         if (position < T.n) x[(long long)T.swapped(position) * nrhs + c0 + c] = value[c];
     }
-    note_progress(launch, lane);
 }
 
-// Solve a panel: its right-hand side, less what is left of the panel, is the sum of the warps' parts.
+// The tiles of column r of a panel. Tile rows that it does not have are worked on in vain, with the
+// last one's tile.
+template <class V, int R, int C>
+__device__ void find_column(const Panel<V, R, C>& panel, int r, const V* (&tile)[R]) {
+    const V* first = panel.tile + panel.first_of(r) * TILE_SIZE;
+#pragma unroll
+    for (int q = 0; q < R; ++q) tile[q] = first + (q < R - r ? q : R - r - 1) * TILE_SIZE;
+}
+
+template <class V, int R, int C>
+__device__ void load_first_group(const Panel<V, R, C>& panel, int lane, Group<V, R>& group) {
+    const V* tile[R];
+    find_column(panel, 0, tile);
+    load_group(tile, 0, lane, group);
+}
+
+// Solve a panel whose right-hand side, less what is left of the panel, is s.
 template <class F, class V, int R, int C>
 __device__ void solve_panel(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, bool scaled,
-                            const V* b, V* x, V* y, int nrhs, int c0, Launch launch,
-                            Patience& patience, int lane) {
-    Rest<V, R, C> s;
-    add_parts(panel, s, lane);
+                            Group<V, R>& group, Rest<V, R, C>& s, const V* b, V* x, V* y, int nrhs,
+                            int c0, Launch launch, int lane) {
+    const V* tile[R];
+    find_column(panel, 0, tile);
     u32 odd = 0;
 #pragma unroll 1
     for (int r = 0; r < R; ++r) {
         const int I = first_row + r;
-        if (I * TILE >= T.n) return;
-        const V* tile = panel.tile + panel.first_of(r) * TILE_SIZE;
-        const V d = scaled ? V(1) : diagonal_at<V>(T, I * TILE + lane);
+        if (I * TILE >= T.n) break;
+        const V d = scaled ? panel.reciprocal[r * TILE + lane] : diagonal_at<V>(T, I * TILE + lane);
         if (scaled)
-            substitute_scaled<V, R, C>(tile, R - r, panel.line[0], s, lane);
+            substitute_scaled<V, R, C>(tile, group, panel.line[CHAIN_WARP], s, lane);
         else
-            substitute_divided<V, R, C>(tile, d, R - r, s, lane);
+            substitute_divided<V, R, C>(tile, d, s, lane);
         V value[C];
 #pragma unroll
-        for (int c = 0; c < C; ++c)
-            value[c] = !scaled             ? over(s[0][c], d)
-                       : T.diag == nullptr ? s[0][c]
-                                           : times(s[0][c], panel.reciprocal[r * TILE + lane]);
-        finish_tile_row(T, I, value, odd, b, x, y, nrhs, c0, launch, patience, lane);
+        for (int c = 0; c < C; ++c) value[c] = scaled ? times(s[0][c], d) : over(s[0][c], d);
+        if (r + 1 < R) {
+            find_column(panel, r + 1, tile);
+            load_group(tile, 0, lane, group);
+        }
+        finish_tile_row(T, I, value, odd, b, x, y, nrhs, c0, launch, lane);
 #pragma unroll
         for (int q = 0; q + 1 < R; ++q)
 #pragma unroll
             for (int c = 0; c < C; ++c) s[q][c] = s[q + 1][c];
     }
-}
-
-// The tiles of tile row I left of the panel: begin .. end.
-template <class F, int R>
-__device__ void find_left_tiles(const Tiled<F>& T, int I, int i,
-                                const int (&stored)[R * (R + 1) / 2], int& begin, int& end) {
-    begin = end = 0;
-    if (I * TILE >= T.n) return;
-    begin = T.tile_ptr[I];
-    end = T.tile_ptr[I + 1];
-    for (int j = 0; j <= i; ++j)
-        if (stored[j * R - j * (j - 1) / 2 + i - j] >= 0) --end;
+    note_progress(launch, lane);
 }
 
 // Solve T x = b, row-major (n, nrhs); b may be x. y, by tile row and column and marked "not ready",
-// carries the values from panel to panel. One block a panel of R tile rows, PANEL_WARPS / R warps a
+// carries the values from panel to panel. One block a panel of R tile rows, LEFT_WARPS / R warps a
 // tile row for what is left of the panel, one warp for the panel itself; C right-hand sides at once.
 // Any grid of PANEL_THREADS threads with sizeof(Panel<V, R, C>) bytes of dynamic shared memory.
 //
@@ -419,7 +454,7 @@ __device__ void find_left_tiles(const Tiled<F>& T, int I, int i,
 template <class F, class V, int R, int C>
 __global__ void __launch_bounds__(PANEL_THREADS)
     solve_panels(Tiled<F> T, const V* b, V* x, V* y, int nrhs, Launch launch) {
-    constexpr int SHARES = PANEL_WARPS / R, K = TILE / SHARES;
+    constexpr int SHARES = LEFT_WARPS / R;
     __shared__ int stored[Panel<V, R, C>::TILES];
     __shared__ u32 ticket;
     auto& panel = *reinterpret_cast<Panel<V, R, C>*>(room());
@@ -430,7 +465,7 @@ __global__ void __launch_bounds__(PANEL_THREADS)
         __syncthreads(); // the panel before is finished
         if (threadIdx.x == 0) ticket = take_ticket(launch);
         __syncthreads();
-        const int first_row = int(ticket) * R, position = (first_row + i) * TILE + lane;
+        const int first_row = int(ticket) * R;
         if (first_row * TILE >= T.n) return;
         find_tiles<F, R>(T, first_row, stored);
         bool safe = invert_diagonal(T, first_row * TILE, panel);
@@ -438,24 +473,22 @@ __global__ void __launch_bounds__(PANEL_THREADS)
         safe = copy_tiles(T, stored, true, panel) && safe;
         const bool scaled = __syncthreads_and(safe || T.diag == nullptr);
         if (!scaled) copy_tiles(T, stored, false, panel);
-        int begin, end;
-        find_left_tiles<F, R>(T, first_row + i, i, stored, begin, end);
+        __syncthreads();
+        Extent left;
+        if (warp != CHAIN_WARP) left = find_left_tiles<F, R>(T, first_row, i, stored);
         for (int c0 = 0; c0 < nrhs; c0 += C) {
-            V s[C];
-#pragma unroll
-            for (int c = 0; c < C; ++c) {
-                const bool given = share == 0 && position < T.n && c0 + c < nrhs;
-                s[c] = given ? b[(long long)T.swapped(position) * nrhs + c0 + c] : V(0);
-            }
-            subtract_tiles<F, V, K, C>(T, begin, end, share * K, y, nrhs, c0, panel.line[warp], s,
-                                       launch, patience, lane);
-#pragma unroll
-            for (int c = 0; c < C; ++c) panel.line[warp][c][lane] = s[c];
+            Group<V, R> group;
+            Rest<V, R, C> s;
+            if (warp == CHAIN_WARP)
+                load_first_group(panel, lane, group);
+            else
+                subtract_left<F, V, R, C>(T, first_row + i, left, share, b, y, nrhs, c0,
+                                          panel.line[warp], launch, patience, lane);
             __syncthreads(); // all parts are there
-            if (warp == 0)
-                solve_panel<F, V, R, C>(T, first_row, panel, scaled, b, x, y, nrhs, c0, launch,
-                                        patience, lane);
-            __syncthreads(); // `part` is free again
+            if (warp == CHAIN_WARP) add_parts(panel, s, lane);
+            __syncthreads(); // and free again
+            if (warp == CHAIN_WARP)
+                solve_panel(T, first_row, panel, scaled, group, s, b, x, y, nrhs, c0, launch, lane);
         }
     }
 }

@@ -23,8 +23,8 @@ from gpuilu.trsv.row import columns_at_once
 __all__ = ["DenseBlock", "most_tile_fill", "tile_fill"]
 
 TILE = 32  # rows and columns
-THREADS = 256  # of a block
-WARPS = THREADS // cuda.WARP
+WARPS = 9  # of a block: eight for what is left of a panel, one for the panel
+THREADS = WARPS * cuda.WARP
 PANELS = (4, 2)  # tile rows of a panel: the most that shared memory holds
 STATIC_BYTES = 1024  # of shared memory, no less than the kernel has beside a panel
 SMALL = 16 << 20  # bytes up to which tiles may be as empty as they like
