@@ -35,7 +35,9 @@ def _blocked() -> list[str]:
         for columns in (1, columns_at_once(v))
         for unit in ("true", "false")
     ] + [
-        f"{kernel}<{VALUE_TYPES[v]}>" for kernel in ("strips_enter", "strips_leave") for v in VALUES
+        f"{kernel}<{VALUE_TYPES[v]}>"
+        for kernel in ("strips_enter", "strips_leave", "strips_refresh")
+        for v in VALUES
     ]
 
 
@@ -103,5 +105,8 @@ INSTANTIATIONS = {
     "syncfree": _by_pair_and_one("syncfree_solve"),
     "tile_level": _tile_level(),
     "tile_syncfree": _by_pair("solve_tile_rows", columns_at_once),
-    "transpose": ["count_columns", "scatter_entries", "rank_entries"],
+    "transpose": [
+        *("count_columns", "scatter_entries", "rank_entries"),
+        *(f"column_values<{VALUE_TYPES[v]}>" for v in VALUES),
+    ],
 }

@@ -1,11 +1,12 @@
 // T x = b, rows in strips, one block a strip: inside a block the values go through shared memory.
+#include "entries.cuh"
 #include "sync.cuh"
 
 namespace gpuilu {
 
 using u16 = unsigned short;
 
-constexpr int WINDOW = 1024;  // latest values of a strip that its block keeps in shared memory
+constexpr int WINDOW = 512;   // latest values of a strip that its block keeps in shared memory
 constexpr int BATCH = 4;      // far entries a lane polls at once
 constexpr u32 PAUSE_NS = 100; // between polls that nobody waits for
 constexpr int SHARED = 48 * 1024;
@@ -446,6 +447,27 @@ __global__ void strips_leave(long long n, const int* row, const V* y, V* x, int 
     if (p >= n) return;
     const int i = row[p / nrhs];
     if (i >= 0) x[(long long)i * nrhs + p % nrhs] = y[p];
+}
+
+// The present values of the near and far entries of each position, found in the rows of T. One thread a
+// position; without segments of long rows.
+template <class F>
+__global__ void strips_refresh(int n, int K, const int* row, const u16* near_slot, F* near_data,
+                               const int* far_ptr, const int* far_position, F* far_data,
+                               const int* indptr, const int* indices, const F* data) {
+    const int p = blockIdx.x * blockDim.x + threadIdx.x;
+    if (p >= n) return;
+    const int i = row[p];
+    for (int k = 0; k < K; ++k) {
+        const long long e = (long long)p * K + k;
+        const int slot = near_slot[e];
+        near_data[e] = F(0);
+        if (slot == WINDOW) continue;
+        const int back = (p - slot + WINDOW - 1) % WINDOW + 1; // the latest position there before p
+        near_data[e] = entry_at(indptr, indices, data, i, row[p - back]);
+    }
+    for (int e = far_ptr[p]; e < far_ptr[p + 1]; ++e)
+        far_data[e] = entry_at(indptr, indices, data, i, row[far_position[e]]);
 }
 
 } // namespace gpuilu

@@ -21,7 +21,9 @@ class Plan(ABC):
     A subclass in a module of `gpuilu.trsv` is an algorithm; defining it registers it. A transpose
     is a triangle of its own, so an algorithm only ever solves T x = b, for lower and upper T, with
     a unit or a stored diagonal. A `vendor` algorithm is there to compare with: its memory is not
-    ours to bound, and a column of a block need not give the bits of that column alone.
+    ours to bound, and a column of a block need not give the bits of that column alone. A `special`
+    algorithm is made for triangles of a kind: it solves others too, with more memory or not at all
+    where that would be large.
     """
 
     name: ClassVar[str]
@@ -29,6 +31,7 @@ class Plan(ABC):
     deterministic: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     vendor: ClassVar[bool] = False
+    special: ClassVar[bool] = False
     source: ClassVar[str] = ""
 
     def __init__(self, T: Triangle) -> None:

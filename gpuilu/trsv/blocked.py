@@ -31,7 +31,8 @@ FEWEST_ROWS = 256  # of a strip
 class Blocked(Plan):
     """Strips of consecutive rows, one thread block each.
 
-    Memory: the triangle once more, and two vectors of scratch for each stream.
+    Memory: the triangle once more, and one or two vectors of scratch for each stream. A triangle
+    without entries beside the diagonal needs no strips.
     """
 
     name = "blocked"
@@ -40,8 +41,10 @@ class Blocked(Plan):
 
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
-        self._pack(T)
         self._launcher = cuda.Launcher()
+        if len(T.indices) == 0:
+            return
+        self._pack(T)
         self._workspaces = cuda.Workspaces(self._launcher)
         self._configurations: dict[Any, tuple[Any, int]] = {}
         self._enqueueing = threading.Lock()
@@ -65,34 +68,49 @@ class Blocked(Plan):
         self._row[steps.position] = cut.row
         self._near_slot = split.near_slot
         self._far_ptr, self._far_position = split.far_ptr, split.far_position
-        self._near_source, self._far_source = _sources(split, cut, P.n != T.n)
+        self._sources = _sources(split, cut) if P.n != T.n else None
         self._near_data = xp.empty(split.near_slot.shape, T.dtype)
         self._far_data = xp.empty(len(self._far_position), T.dtype)
         self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
 
     def refresh(self) -> None:
         T = self.T
-        _take(T.data, self._near_source, self._near_data)
-        _take(T.data, self._far_source, self._far_data)
+        if len(T.indices) == 0:
+            return
+        value, n = cuda.value_type(T.dtype), len(self._row)
+        if self._sources is None:
+            near = self._near_slot, self._near_data
+            far = self._far_ptr, self._far_position, self._far_data
+            entries = self._row, *near, *far, T.indptr, T.indices, T.data
+            kernel = f"strips_refresh<{value}>"
+            cuda.for_each("blocked", kernel, n, n, self._near_slot.shape[1], *entries)
+        else:
+            for source, data in zip(self._sources, (self._near_data, self._far_data), strict=True):
+                _take(T.data, source, data)
         if T.diag is not None:
-            value, n = cuda.value_type(T.dtype), len(self._row)
             cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
 
     def solve(self, x: Any, b: Any = None) -> None:
         self.check()
-        b = x if b is None else b
+        right = x if b is None else b
+        if len(self.T.indices) == 0:
+            _divide(right, self.T.diag, x)
+            return
         nrhs = 1 if x.ndim == 1 else x.shape[1]
         function, blocks = self._configuration(x.dtype, nrhs)
         value, n = cuda.value_type(x.dtype), len(self._row) * nrhs
+        # x itself holds b by position where b is elsewhere and x is long enough.
+        spare = b is not None and n == x.size
         with self._enqueueing:
-            scratch = self._workspaces.get(2 * n * x.itemsize)
+            scratch = self._workspaces.get((1 if spare else 2) * n * x.itemsize)
             scratch.fill_marks(0)
-            y, right = scratch.parts(n * x.itemsize, 2)
+            parts = scratch.parts(n * x.itemsize, 2)
+            y, by_position = parts[0], x if spare else parts[1]
             count, columns = np.int64(n), np.int32(nrhs)
-            cuda.for_each(
-                "blocked", f"strips_enter<{value}>", n, count, self._row, b, right, y, columns
-            )
-            function((blocks,), (THREADS,), (self._strips, right, y, columns, scratch.launch))
+            enter = right, by_position, y, columns
+            cuda.for_each("blocked", f"strips_enter<{value}>", n, count, self._row, *enter)
+            strips = self._strips, by_position, y, columns, scratch.launch
+            function((blocks,), (THREADS,), strips)
             cuda.for_each("blocked", f"strips_leave<{value}>", n, count, self._row, y, x, columns)
 
     def check(self) -> None:
@@ -127,20 +145,25 @@ def _cut(T: Triangle) -> Cut:
     return cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
 
 
-def _sources(split: Split, cut: Cut, is_cut: bool) -> tuple[Any, Any]:
+def _sources(split: Split, cut: Cut) -> tuple[Any, Any]:
     """Where near and far values come from in T: -1 for a value of -1, -2 for no entry."""
     xp = namespace(split.near_source)
-    near, far, none = split.near_source, split.far_source, np.int32(-2)
-    if not is_cut:
-        return xp.where(near < 0, none, near), far
-    return xp.where(near < 0, none, cut.source[near]), cut.source[far]
+    near = xp.where(split.near_source < 0, np.int32(-2), cut.source[split.near_source])
+    return near, cut.source[split.far_source]
 
 
 def _take(values: Any, source: Any, result: Any) -> None:
     """result = values[source], -1 where source is -1, 0 where it is -2."""
     xp = namespace(values)
-    instead = xp.where(source == -1, -1, 0)
-    if len(values) == 0:
-        result[...] = instead
+    taken = values[xp.maximum(source, 0)]
+    result[...] = xp.where(source >= 0, taken, xp.where(source == -1, -1, 0))
+
+
+def _divide(b: Any, diag: Any, x: Any) -> None:
+    """x = b / diag, row by row; x may be b."""
+    xp = namespace(x)
+    if diag is None:
+        if x is not b:
+            x[...] = b
     else:
-        result[...] = xp.where(source >= 0, values[xp.maximum(source, 0)], instead)
+        xp.divide(b, diag if x.ndim == 1 else diag[:, None], out=x)

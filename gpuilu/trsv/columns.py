@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuilu.backend import namespace
+from gpuilu.backend import cuda, namespace
 from gpuilu.triangle import Triangle, gather_rows, transpose_pattern
 
 __all__ = ["Columns"]
@@ -29,18 +29,21 @@ class Columns:
 
     def __init__(self, T: Triangle, order: Any = None) -> None:
         xp = namespace(T.indptr)
-        self._T = T
-        indptr, self.indices, self._source = transpose_pattern(T.indptr, T.indices)
+        self._T, self._order = T, order
+        indptr, self.indices, _ = transpose_pattern(T.indptr, T.indices)
         self.indptr = indptr
         if order is not None:
             first = indptr[order]
             self.indptr = xp.zeros(T.n + 1, np.int32)
             self.indptr[1:] = xp.cumsum(indptr[order + 1] - first)
             self.indices = gather_rows(self.indptr, first, self.indices)
-            self._source = gather_rows(self.indptr, first, self._source)
         self.data = xp.empty(len(self.indices), T.dtype)
         self.refresh()
 
     def refresh(self) -> None:
         """Take up T's present values."""
-        self._T.data.take(self._source, out=self.data)
+        T, threads = self._T, cuda.WARP * self._T.n
+        order = np.uint64(0) if self._order is None else self._order
+        kernel = f"column_values<{cuda.value_type(T.dtype)}>"
+        mine = (self.indptr, self.indices, T.indptr, T.indices, T.data, self.data)
+        cuda.for_each("transpose", kernel, threads, T.n, order, *mine)

@@ -40,6 +40,7 @@ class DenseBlock(Plan):
 
     name = "dense_block"
     device = "cuda"
+    special = True
     source = "own: block substitution; Dufrechou and Ezzatti 2018 (the value as its own ready mark)"
 
     def __init__(self, T: Triangle) -> None:

@@ -19,7 +19,7 @@ from gpuilu.triangle import Pattern
 __all__ = ["Split", "Steps", "in_steps", "predicted_us", "split_entries"]
 
 LANES = 32  # rows of a step, at most
-WINDOW = 1024  # positions of its strip that a block of blocked.cu remembers
+WINDOW = 512  # positions of its strip that a block of blocked.cu remembers
 MOST_RUNS = 1 << 23  # strips times levels up to which a prediction counts them
 
 

@@ -135,7 +135,11 @@ def test_a_planted_fault_is_caught(fault):
     texts = sources()
     assert texts["blocked.cu"].count(right) >= 1, fault
     texts["blocked.cu"] = texts["blocked.cu"].replace(right, wrong)
-    kernels = ("strips_solve<double,double,2,1,false>", "strips_enter<double>")
+    kernels = (
+        "strips_solve<double,double,2,1,false>",
+        "strips_enter<double>",
+        "strips_refresh<double>",
+    )
     kernels += ("strips_leave<double>",)
     unit = emulator.compile_unit("blocked", kernels, texts)
     with pytest.raises(errors):
