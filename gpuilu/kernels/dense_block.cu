@@ -119,7 +119,8 @@ __device__ bool invert_diagonal(const Tiled<F>& T, int first, Panel<V, R, C>& pa
     bool safe = true;
     for (int k = threadIdx.x; k < R * TILE; k += PANEL_THREADS) {
         const V d = diagonal_at<V>(T, first + k);
-        panel.reciprocal[k] = over(V(1), d);
+        const V inverse = over(V(1), d);
+        panel.reciprocal[k] = inverse;
         safe = safe && is_safe(d);
     }
     return safe;

@@ -23,7 +23,8 @@ def test_solves_are_right_under_100_seeds(part):
 def test_every_instantiation_solves(factors, vector, unit):
     launched = solving.check_every_width(SelfScheduledColumns, factors, vector, unit)
     begin = f"selfsched_columns<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
-    assert launched == {k for k in INSTANTIATIONS["selfsched_col"] if k.startswith(begin)}
+    solves = {k for k in launched if not k.startswith("column_values")}
+    assert solves == {k for k in INSTANTIATIONS["selfsched_col"] if k.startswith(begin)}
 
 
 @pytest.mark.parametrize(("factors", "vector"), PAIRS)

@@ -29,7 +29,8 @@ def test_solves_are_right_under_100_seeds(plan, part):
 def test_every_instantiation_solves(plan, factors, vector, unit):
     launched = solving.check_every_width(plan, factors, vector, unit)
     begin = f"syncfree_solve<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
-    assert launched == {k for k in INSTANTIATIONS["syncfree"] if k.startswith(begin)}
+    solves = {k for k in launched if not k.startswith("column_values")}
+    assert solves == {k for k in INSTANTIATIONS["syncfree"] if k.startswith(begin)}
 
 
 @both
