@@ -344,6 +344,9 @@ __device__ void substitute_divided(const V* const (&tile)[R], V d, Rest<V, R, C>
 template <class F, class V>
 __device__ __noinline__ V substitute_entries(Tiled<F> T, int I, const V* b, const V* y, int nrhs,
                                              int c, Launch launch, int lane) {
+    // An abandoned launch drains with NaN; what it lacked may have come since.
+    if (__any_sync(FULL_WARP, load_relaxed(launch.control + ABANDONED) != MARK32))
+        return not_a_number<V>();
     Patience patience;
     const int first = I * TILE, row = first + lane < T.n ? T.swapped(first + lane) : -1;
     int left = row < 0 ? 0 : T.indptr[row + 1] - T.indptr[row];
