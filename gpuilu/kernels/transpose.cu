@@ -37,16 +37,19 @@ __global__ void rank_entries(int nnz, const int* indices, const int* t_indptr, c
     position[place] = int(u32(mine));
 }
 
-// Column k of the result is column order[k] of T (k without `order`), whose rows are `rows`: its values,
-// found in the rows of T. One warp a column.
+// Column k of the result is column order[k] of T (k without `order`): its values, found in the rows of T.
+// `rows` are rows of T or, if `by_position`, their places in `order`. One warp a column.
 template <class F>
-__global__ void column_values(int n, const int* order, const int* column_ptr, const int* rows,
-                              const int* indptr, const int* indices, const F* data, F* result) {
+__global__ void column_values(int n, const int* order, int by_position, const int* column_ptr,
+                              const int* rows, const int* indptr, const int* indices, const F* data,
+                              F* result) {
     const long long k = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (k >= n) return;
     const int j = order ? order[k] : int(k);
-    for (int p = column_ptr[k] + int(threadIdx.x & 31); p < column_ptr[k + 1]; p += 32)
-        result[p] = entry_at(indptr, indices, data, rows[p], j);
+    for (int p = column_ptr[k] + int(threadIdx.x & 31); p < column_ptr[k + 1]; p += 32) {
+        const int i = by_position ? order[rows[p]] : rows[p];
+        result[p] = entry_at(indptr, indices, data, i, j);
+    }
 }
 
 } // namespace gpuilu

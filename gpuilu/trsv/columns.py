@@ -20,6 +20,8 @@ class Columns:
     T : Triangle
     order : int32 array, shape (n,), or None
         None for the natural order.
+    by_position : bool
+        Whether `indices` are places in `order` instead.
 
     Attributes
     ----------
@@ -27,9 +29,9 @@ class Columns:
         Compressed columns; `indices` are rows of T.
     """
 
-    def __init__(self, T: Triangle, order: Any = None) -> None:
+    def __init__(self, T: Triangle, order: Any = None, by_position: bool = False) -> None:
         xp = namespace(T.indptr)
-        self._T, self._order = T, order
+        self._T, self._order, self._by_position = T, order, by_position
         indptr, self.indices, _ = transpose_pattern(T.indptr, T.indices)
         self.indptr = indptr
         if order is not None:
@@ -37,6 +39,10 @@ class Columns:
             self.indptr = xp.zeros(T.n + 1, np.int32)
             self.indptr[1:] = xp.cumsum(indptr[order + 1] - first)
             self.indices = gather_rows(self.indptr, first, self.indices)
+        if by_position:
+            position = xp.empty(T.n, np.int32)
+            position[order] = xp.arange(T.n, dtype=np.int32)
+            self.indices = position[self.indices]
         self.data = xp.empty(len(self.indices), T.dtype)
         self.refresh()
 
@@ -46,4 +52,5 @@ class Columns:
         order = np.uint64(0) if self._order is None else self._order
         kernel = f"column_values<{cuda.value_type(T.dtype)}>"
         mine = (self.indptr, self.indices, T.indptr, T.indices, T.data, self.data)
-        cuda.for_each("transpose", kernel, threads, T.n, order, *mine)
+        places = int(self._by_position)
+        cuda.for_each("transpose", kernel, threads, T.n, order, places, *mine)

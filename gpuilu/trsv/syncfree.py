@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpuilu.backend import cuda, namespace
+from gpuilu.backend import cuda
 from gpuilu.dag import levels
 from gpuilu.triangle import Triangle
 from gpuilu.trsv import waiting
@@ -37,12 +37,8 @@ class SyncFree(WaitingPlan):
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
         self._order = self._made_order()
-        self._columns = C = Columns(T, self._order)
+        self._columns = C = Columns(T, self._order, by_position=self._order is not None)
         self._lower = 1 if T.lower or self._order is not None else 0
-        if self._order is not None:
-            position = namespace(self._order).empty(T.n, np.int32)
-            position[self._order] = namespace(self._order).arange(T.n, dtype=np.int32)
-            C.indices = position[C.indices]
         self._matrix = cuda.struct(T.n, self._order, C.indptr, C.indices, C.data, T.diag)
 
     def _made_order(self) -> Any:

@@ -55,12 +55,15 @@ def test_solves_are_right_under_200_seeds(part):
 def test_every_instantiation_solves(factors, vector, unit):
     launched = set()
     for k, lanes in enumerate(LANES):
-        for columns in (1, columns_at_once(vector)):
+        for polls, columns in ((2, 1), (4, 1), (2, columns_at_once(vector))):
             for seed in range(3):
                 T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
                 shape = (T.n,) if columns == 1 else (T.n, columns + 1)
                 b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
-                with mock.patch.object(row, "_lanes", return_value=lanes):
+                with (
+                    mock.patch.object(row, "_lanes", return_value=lanes),
+                    mock.patch.object(row, "in_flight", return_value=polls),
+                ):
                     launched.update(check(T, b, seed=seed))
     begin = f"row_solve<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
     end = f",{str(unit).lower()}>"
