@@ -45,7 +45,9 @@ def right_preconditioned_gmres(A, b, M):
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("row", ROWS or [pytest.param(None, marks=MISSING)])
-def test_a_real_matrix_is_factored_or_refused_as_the_manifest_says(row, device, matrices):
+def test_a_real_matrix_is_factored_or_refused_as_the_manifest_says(row, device, matrices, request):
+    if device == "cuda":
+        request.getfixturevalue("cp")
     A = scipy.io.mmread(matrices / row["file"])
     C = canonical(A)
     assert (C.n, C.n) == (int(row["rows"]), int(row["cols"]))
