@@ -133,8 +133,8 @@ def _depths_cuda(T: Pattern) -> Any:
 def _is_regular(T: Pattern) -> bool:
     """Whether most rows depend on the row before as theirs does, or on nothing near, as on a grid.
 
-    On irregular patterns (meshes, graphs) of a million rows the scan of levels.cu took 18 to 48 ms
-    on an H100, the chunks 2 to 4; on grids of as many rows 1 to 2 ms against 3 to 4.
+    On other patterns (meshes, graphs) levels.cu goes through a run row after row and is many times
+    slower than the chunks: see docs/notes/strips.rst.
     """
     xp, n = namespace(T.indptr), T.n
     length = T.indptr[1:] - T.indptr[:-1]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.products import LANES as PRODUCT_LANES
-from gpuilu.trsv import selfsched_row
 from gpuilu.trsv.blocked import WIDTHS
 from gpuilu.trsv.dense_block import PANELS
-from gpuilu.trsv.row import LANES, columns_at_once
+from gpuilu.trsv.row import LANES
+from gpuilu.trsv.waiting import columns_at_once
 
 VALUES = tuple(VALUE_TYPES)
 # (factors, vectors): a vector is as wide as the factors or wider, and complex vectors on real
@@ -59,7 +57,7 @@ def _pattern() -> list[str]:
     ]
 
 
-def _by_pair(kernel: str, columns_at_once: Callable[[str], int]) -> list[str]:
+def _by_pair(kernel: str) -> list[str]:
     """One right-hand side, and several at once."""
     return [
         f"{kernel}<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{columns}>"
@@ -70,7 +68,7 @@ def _by_pair(kernel: str, columns_at_once: Callable[[str], int]) -> list[str]:
 
 def _tile_level() -> list[str]:
     return [
-        *_by_pair("solve_levels", columns_at_once),
+        *_by_pair("solve_levels"),
         *(f"solve_diagonals<{VALUE_TYPES[f]},{VALUE_TYPES[v]}>" for f, v in PAIRS),
         *(f"fill_tiles<{VALUE_TYPES[v]}>" for v in VALUES),
     ]
@@ -91,20 +89,20 @@ INSTANTIATIONS = {
     "ilu0": [f"ilu0_factor<{VALUE_TYPES[v]}>" for v in VALUES],
     "kahn": ["first_roots", "remove_roots"],
     "level_col": _by_pair_and_one("level_columns"),
-    "level_row": _by_pair("level_rows", selfsched_row.columns_at_once),
+    "level_row": _by_pair("level_rows"),
     "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
     "levels_chunk": [f"row_depths_by_chunk<{lower}>" for lower in ("true", "false")],
     "pattern": _pattern(),
     "row": _row(),
     "selfsched_col": _by_pair_and_one("selfsched_columns"),
-    "selfsched_row": _by_pair("selfsched_rows", selfsched_row.columns_at_once),
+    "selfsched_row": _by_pair("selfsched_rows"),
     "spmv": [
         *(f"row_products<{VALUE_TYPES[v]},{lanes}>" for v in VALUES for lanes in PRODUCT_LANES),
         *(f"dense_products<{VALUE_TYPES[v]}>" for v in VALUES),
     ],
     "syncfree": _by_pair_and_one("syncfree_solve"),
     "tile_level": _tile_level(),
-    "tile_syncfree": _by_pair("solve_tile_rows", columns_at_once),
+    "tile_syncfree": _by_pair("solve_tile_rows"),
     "transpose": [
         *("count_columns", "scatter_entries", "rank_entries"),
         *(f"column_values<{VALUE_TYPES[v]}>" for v in VALUES),

@@ -234,7 +234,7 @@ def test_memory_is_at_most_three_times_the_factors(name, device, make, grid, dty
     if algorithms()[name, device].vendor:
         pytest.skip("the vendor's memory is not ours to bound")
     if algorithms()[name, device].special:
-        pytest.skip("made for other triangles than these; its memory there has a test of its own")
+        pytest.skip("made for other triangles than these")
     A = GRIDS[grid]().astype(dtype)
     M = make(A, **forced(name, device))
     M @ np.ones(A.shape[0], dtype)

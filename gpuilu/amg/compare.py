@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
@@ -14,10 +12,9 @@ import numpy as np
 
 from gpuilu.amg.hierarchy import to_gpu
 from gpuilu.backend import cuda
+from gpuilu.bench.record import Record, environment
 
 __all__ = ["Side", "compare", "plot", "table", "write_record"]
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -194,9 +191,9 @@ def write_record(path: str | Path, case: str, ml: Any, pairs: Iterable[tuple[Sid
     facts = {"n": A.shape[0], "nnz": int(A.nnz), "n_levels": len(ml.levels)}
     facts |= {"dtype": A.dtype.name, "nrhs": 1, "op": "apply", "trans": "N"}
     rows = [row for pair in pairs for side in pair for row in _rows(case, facts, side)]
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    record = {"schema": SCHEMA, "commit": "unknown", "date": now} | cuda.card_facts()
-    Path(path).write_text(json.dumps(record | {"rows": rows}, indent=1) + "\n")
+    on_gpu = any(row["algorithm"] == "amg_gpu" for row in rows)
+    header = environment(cuda.checked_device(None) if on_gpu else "cpu")
+    Record(path, header, rows).save()
 
 
 def _rows(case: str, facts: dict[str, Any], side: Side) -> Iterable[dict[str, Any]]:

@@ -133,19 +133,6 @@ def all_multiprocessors(device: int) -> int:
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device))
 
 
-def card_facts() -> dict[str, str | None]:
-    """What a record of measurements says of the current card; None where there is no GPU."""
-    if not available():
-        return {"card": None, "driver": None, "cupy": None}
-    runtime = cupy().cuda.runtime
-    name = runtime.getDeviceProperties(runtime.getDevice())["name"].decode()
-    return {
-        "card": str(name),
-        "driver": str(runtime.driverGetVersion()),
-        "cupy": str(cupy().__version__),
-    }
-
-
 @contextlib.contextmanager
 def confined(stream: Any, n_multiprocessors: int) -> Iterator[None]:
     """Run on a stream that owns only so many multiprocessors, and size grids by that number."""

@@ -7,7 +7,6 @@ warps (kernels/blocked.cu).
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,9 @@ import numpy as np
 from gpuilu.backend import cuda, namespace
 from gpuilu.dag import Levels, levels
 from gpuilu.triangle import Pattern, Triangle
-from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
-from gpuilu.trsv.row import LONG, SEGMENT, columns_at_once
 from gpuilu.trsv.strips import Split, in_steps, predicted_us, split_entries
+from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["Blocked", "predicted"]
 
@@ -28,7 +26,7 @@ STRIPS = (32, 64, 128)  # how many may be tried
 FEWEST_ROWS = 256  # of a strip
 
 
-class Blocked(Plan):
+class Blocked(WaitingPlan):
     """Strips of consecutive rows, one thread block each.
 
     Memory: the triangle once more, and one or two vectors of scratch for each stream. A triangle
@@ -36,18 +34,13 @@ class Blocked(Plan):
     """
 
     name = "blocked"
-    device = "cuda"
     source = "own; the value as its own ready mark after Dufrechou and Ezzatti 2018"
 
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
-        self._launcher = cuda.Launcher()
         if len(T.indices) == 0:
             return
         self._pack(T)
-        self._workspaces = cuda.Workspaces(self._launcher)
-        self._configurations: dict[Any, tuple[Any, int]] = {}
-        self._enqueueing = threading.Lock()
         self._strips = cuda.struct(
             *(self.n_strips, self._step_ptr, self._step_start, self._row),
             *(self._far_ptr, self._far_position, self._far_data),
@@ -57,7 +50,7 @@ class Blocked(Plan):
 
     def _pack(self, T: Triangle) -> None:
         xp = namespace(T.indptr)
-        cut = _cut(T)
+        cut = cut_long_rows(T)
         P = cut.pattern
         found = levels(P)
         self.n_strips = predicted(P, found)[1]
@@ -97,38 +90,28 @@ class Blocked(Plan):
             _divide(right, self.T.diag, x)
             return
         nrhs = 1 if x.ndim == 1 else x.shape[1]
-        function, blocks = self._configuration(x.dtype, nrhs)
+        function, columns, full = self._configuration(x.dtype, nrhs)
+        blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
         value, n = cuda.value_type(x.dtype), len(self._row) * nrhs
         # x itself holds b by position where b is elsewhere and x is long enough.
-        spare = b is not None and n == x.size
+        spare = [x] if b is not None and n == x.size else []
+        vectors, nbytes = 2 - len(spare), n * x.itemsize
         with self._enqueueing:
-            scratch = self._workspaces.get((1 if spare else 2) * n * x.itemsize)
+            scratch = self._workspaces.get(vectors * nbytes)
             scratch.fill_marks(0)
-            parts = scratch.parts(n * x.itemsize, 2)
-            y, by_position = parts[0], x if spare else parts[1]
-            count, columns = np.int64(n), np.int32(nrhs)
-            enter = right, by_position, y, columns
-            cuda.for_each("blocked", f"strips_enter<{value}>", n, count, self._row, *enter)
-            strips = self._strips, by_position, y, columns, scratch.launch
-            function((blocks,), (THREADS,), strips)
-            cuda.for_each("blocked", f"strips_leave<{value}>", n, count, self._row, y, x, columns)
+            y, by_position = scratch.parts(nbytes, vectors) + spare
+            rows, width = (np.int64(n), self._row), np.int32(nrhs)
+            enter, leave = f"strips_enter<{value}>", f"strips_leave<{value}>"
+            cuda.for_each("blocked", enter, n, *rows, right, by_position, y, width)
+            function((blocks,), (THREADS,), (self._strips, by_position, y, width, scratch.launch))
+            cuda.for_each("blocked", leave, n, *rows, y, x, width)
 
-    def check(self) -> None:
-        self._launcher.raise_if_stalled()
-
-    def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
-        """(kernel, blocks) for right-hand sides of that dtype and number."""
-        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
-        key = (dtype.char, columns)
-        if key not in self._configurations:
-            factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
-            K = self._near_slot.shape[1]
-            unit = str(self.T.unit_diagonal).lower()
-            parameters = f"{factor},{vector},{K},{columns},{unit}"
-            function = cuda.kernel("blocked", f"strips_solve<{parameters}>")
-            self._configurations[key] = function, cuda.full_grid(function, THREADS)
-        function, full = self._configurations[key]
-        return function, max(1, min(full, self.n_strips * -(-nrhs // columns)))
+    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int]:
+        """(kernel, columns, most blocks)."""
+        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+        K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
+        function = cuda.kernel("blocked", f"strips_solve<{factor},{vector},{K},{columns},{unit}>")
+        return function, columns, cuda.full_grid(function, THREADS)
 
 
 def predicted(P: Pattern, found: Levels) -> tuple[float, int]:
@@ -138,11 +121,6 @@ def predicted(P: Pattern, found: Levels) -> tuple[float, int]:
     times = [(predicted_us(P, found, count), -count) for count in counts]
     microseconds, strips = min(times)
     return microseconds, -strips
-
-
-def _cut(T: Triangle) -> Cut:
-    mean = len(T.indices) / max(T.n, 1)
-    return cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
 
 
 def _sources(split: Split, cut: Cut) -> tuple[Any, Any]:

@@ -8,7 +8,6 @@ with its tiles in shared memory, so that values cross multiprocessors once a pan
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from gpuilu.backend import cuda, namespace
 from gpuilu.csr import row_of_entries
 from gpuilu.errors import UnsupportedAlgorithmError
 from gpuilu.triangle import Pattern, Triangle
-from gpuilu.trsv.base import Plan
-from gpuilu.trsv.row import columns_at_once
+from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["DenseBlock", "most_tile_fill", "tile_fill"]
 
@@ -31,7 +29,7 @@ SMALL = 16 << 20  # bytes up to which tiles may be as empty as they like
 MOST = 2  # times the bytes of the triangle that they may take beyond
 
 
-class DenseBlock(Plan):
+class DenseBlock(WaitingPlan):
     """Panels of dense 32x32 tiles.
 
     Memory: 1024 values for each tile with an entry (refused where that is more than twice the
@@ -39,7 +37,6 @@ class DenseBlock(Plan):
     """
 
     name = "dense_block"
-    device = "cuda"
     special = True
     source = "own: block substitution; Dufrechou and Ezzatti 2018 (the value as its own ready mark)"
 
@@ -50,10 +47,6 @@ class DenseBlock(Plan):
         self._n_tile_rows = len(self._tile_ptr) - 1
         _refuse_waste(T, len(self._tile_column))
         self._tiles = xp.zeros(len(self._tile_column) * TILE**2, T.dtype)
-        self._launcher = cuda.Launcher()
-        self._workspaces = cuda.Workspaces(self._launcher)
-        self._configurations: dict[Any, tuple[Any, int, int]] = {}
-        self._enqueueing = threading.Lock()
         self._tiled = cuda.struct(
             *(T.n, self._tile_ptr, self._tile_column, self._tiles),
             *(int(T.lower), T.indptr, T.indices, T.data, T.diag),
@@ -77,18 +70,8 @@ class DenseBlock(Plan):
             arguments = (self._tiled, b, x, scratch.data, np.int32(nrhs), scratch.launch)
             function((blocks,), (THREADS,), arguments, shared_mem=shared)
 
-    def check(self) -> None:
-        self._launcher.raise_if_stalled()
-
-    def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int, int]:
-        """(kernel, blocks, bytes of shared memory) for such right-hand sides."""
-        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
-        key = (dtype.char, columns)
-        if key not in self._configurations:
-            self._configurations[key] = self._new_configuration(dtype, columns)
-        return self._configurations[key]
-
-    def _new_configuration(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int]:
+    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int]:
+        """(kernel, blocks, bytes of shared memory)."""
         room = cuda.shared_memory() - STATIC_BYTES
         rows = next(r for r in PANELS if shared_bytes(dtype, r, columns) <= room)
         shared = shared_bytes(dtype, rows, columns)

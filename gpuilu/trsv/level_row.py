@@ -14,7 +14,7 @@ from gpuilu.dag import levels
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.level_launches import launch_levels
-from gpuilu.trsv.selfsched_row import columns_at_once
+from gpuilu.trsv.waiting import columns_at_once
 
 __all__ = ["LevelRows"]
 

@@ -38,8 +38,12 @@ class Cut:
     source: Any
 
 
-def cut_long_rows(T: Pattern, longest: int) -> Cut:
-    """Cut rows of more than `longest` entries into segments, and again until none is longer."""
+SEGMENT, LONG = 64, 16
+
+
+def cut_long_rows(T: Pattern, segment: int = SEGMENT, long: float = LONG) -> Cut:
+    """Cut rows beyond `segment` entries and `long` times the mean, again until none is longer."""
+    longest = max(segment, int(long * (len(T.indices) / max(T.n, 1))))
     xp = namespace(T.indptr)
     row = xp.arange(T.n, dtype=np.int32)
     source = xp.arange(len(T.indices), dtype=np.int32)

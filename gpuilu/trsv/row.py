@@ -5,7 +5,6 @@ A row waits only for the values it needs, and the value itself is the ready mark
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -13,37 +12,30 @@ import numpy as np
 from gpuilu.backend import cuda, namespace
 from gpuilu.dag import Levels, levels
 from gpuilu.triangle import Pattern, Triangle, gather_rows
-from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import cut_long_rows
+from gpuilu.trsv.waiting import WaitingPlan, blocks_in_flight
 
 __all__ = ["Row"]
 
 THREADS = 256  # of a block: eight warps, which share their tickets
-WARPS = THREADS // cuda.WARP
 LANES = (1, 2, 4, 8, 16, 32)  # a row may have
 WIDE = 512  # tasks a level from which fewer lanes a row do: the warps are busy anyway
 LEVELS_AHEAD = 16  # levels that the warps in flight should cover
 FEWEST_BLOCKS = 1  # on each multiprocessor
-SEGMENT, LONG = 64, 16  # rows beyond SEGMENT entries and LONG times the mean are cut
 
 
-class Row(Plan):
+class Row(WaitingPlan):
     """Self-scheduled rows, one to 32 lanes each.
 
     Memory: the triangle once more, in level order, and a vector of scratch for each stream.
     """
 
     name = "row"
-    device = "cuda"
     source = "Liu et al. 2016; Dufrechou and Ezzatti 2018 (the value as its own ready mark)"
 
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
         self._pack(T)
-        self._launcher = cuda.Launcher()
-        self._workspaces = cuda.Workspaces(self._launcher)
-        self._configurations: dict[Any, tuple[Any, int]] = {}
-        self._enqueueing = threading.Lock()
         self._rows = cuda.struct(
             len(self._task_ptr) - 1,
             *(self._task_ptr, self._indptr, self._indices, self._row),
@@ -54,8 +46,7 @@ class Row(Plan):
     def _pack(self, T: Triangle) -> None:
         """Rows in level order, columns as positions in that order, long rows cut."""
         xp = namespace(T.indptr)
-        mean = len(T.indices) / max(T.n, 1)
-        cut = cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
+        cut = cut_long_rows(T)
         P = cut.pattern
         self.mean = len(P.indices) / max(P.n, 1)
         found = levels(P)
@@ -99,34 +90,22 @@ class Row(Plan):
             arguments = (self._rows, b, x, scratch.data, np.int32(nrhs), scratch.launch)
             function((blocks,), (THREADS,), arguments)
 
-    def check(self) -> None:
-        self._launcher.raise_if_stalled()
-
-    def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
-        """(kernel, blocks) for right-hand sides of that dtype and number."""
-        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
-        key = (dtype.char, columns)
-        if key not in self._configurations:
-            factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
-            unit = str(self.T.unit_diagonal).lower()
-            polls = in_flight(columns, self.lanes, self.mean)
-            parameters = f"{factor},{vector},{self.lanes},{polls},{columns},{unit}"
-            function = cuda.kernel("row", f"row_solve<{parameters}>")
-            self._configurations[key] = function, self._blocks(function)
-        return self._configurations[key]
-
-    def _blocks(self, function: Any) -> int:
-        """Few warps where levels are narrow, for many pollers slow each other; all where wide."""
-        full = cuda.full_grid(function, THREADS)
-        fewest = FEWEST_BLOCKS * full // cuda.resident_blocks(function, THREADS)
-        wanted = int(self.tasks_a_level * LEVELS_AHEAD / WARPS)
-        enough = -(-len(self._task_ptr) // WARPS)
-        return max(1, min(full, max(fewest, wanted), enough))
+    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
+        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+        unit = str(self.T.unit_diagonal).lower()
+        polls = in_flight(columns, self.lanes, self.mean)
+        parameters = f"{factor},{vector},{self.lanes},{polls},{columns},{unit}"
+        function = cuda.kernel("row", f"row_solve<{parameters}>")
+        wanted, most = self.tasks_a_level * LEVELS_AHEAD, len(self._task_ptr)
+        return function, blocks_in_flight(function, THREADS, wanted, most, FEWEST_BLOCKS)
 
 
-def columns_at_once(vector: str) -> int:
-    """Right-hand sides of a block that one pass over a row serves, by the char of their dtype."""
-    return 2 if vector == "D" else 4
+def predicted_us(P: Pattern, found: Levels) -> float:
+    """Predicted time of a solve: a hop a level, and what rows and entries cost in wide levels.
+
+    Fitted to what an H100 took in float64: see docs/notes/strips.rst.
+    """
+    return 0.5 * found.n_levels + 4.3e-5 * P.n + 8.8e-6 * len(P.indices)
 
 
 def in_flight(columns: int, lanes: int, mean: float) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from gpuilu.backend.cpu import n_threads
-from gpuilu.dag import Levels, count_levels, levels
+from gpuilu.dag import count_levels, levels
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import find
 from gpuilu.trsv.blocked import predicted
 from gpuilu.trsv.dense_block import most_tile_fill, tile_fill
+from gpuilu.trsv.row import predicted_us
 
 __all__ = ["choose"]
 
@@ -18,7 +19,7 @@ SMALLEST = 100_000  # rows below which waking threads cannot pay
 ROWS_A_LEVEL = 16_384
 FEWEST_SOLVES = 10  # the level order costs about as much as five solves
 
-# Measured on an H100, float64: see docs/notes/strips.rst.
+# Chosen by what an H100 took in float64: see docs/notes/strips.rst.
 FEW_ROWS = 1024
 DENSE = 0.5  # of the places of 32x32 tiles
 FEWEST_SOLVES_CUDA = 5
@@ -60,18 +61,13 @@ def _on_cuda(triangles: tuple[Triangle, ...], expected_solves: int) -> tuple[str
     if expected_solves < FEWEST_SOLVES_CUDA:
         return "row", f"{expected_solves} expected solves repay no larger set-up"
     shapes = [(T, levels(T)) for T in triangles]
-    row = sum(row_us(T, found) for T, found in shapes)
+    row = sum(predicted_us(T, found) for T, found in shapes)
     if row < FAST_US * len(triangles):
         return "row", f"{row:.0f} us predicted for a solve, too little to save on"
     blocked = sum(predicted(T, found)[0] for T, found in shapes)
     costs = BLOCKED_SETUP_US * len(triangles) / expected_solves
     told = f"predicted {row:.0f} us a solve by rows, {blocked:.0f} in strips"
     return ("blocked" if MARGIN * blocked + costs < row else "row"), told
-
-
-def row_us(T: Triangle, found: Levels) -> float:
-    """Predicted time of `row`: a hop a level, and what rows and entries cost in wide levels."""
-    return 0.5 * found.n_levels + 4.3e-5 * T.n + 8.8e-6 * len(T.indices)
 
 
 def _on_cpu(triangles: tuple[Triangle, ...], expected_solves: int) -> tuple[str, str]:

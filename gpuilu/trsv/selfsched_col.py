@@ -15,7 +15,7 @@ from gpuilu.dag import in_degree, levels
 from gpuilu.triangle import Triangle
 from gpuilu.trsv import waiting
 from gpuilu.trsv.columns import Columns
-from gpuilu.trsv.waiting import WaitingPlan, blocks_in_flight
+from gpuilu.trsv.waiting import LEVELS_AHEAD, WaitingPlan, blocks_in_flight
 
 __all__ = ["SelfScheduledColumns"]
 
@@ -33,7 +33,7 @@ class SelfScheduledColumns(WaitingPlan):
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
         found = levels(T)
-        self._n_levels = found.n_levels
+        self._wanted_warps = LEVELS_AHEAD * T.n // max(found.n_levels, 1)
         self._order = found.level_order
         self._in_degree = in_degree(T)[self._order]
         self._columns = C = Columns(T, self._order)
@@ -48,7 +48,7 @@ class SelfScheduledColumns(WaitingPlan):
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
         one = str(nrhs == 1).lower()
         function = cuda.kernel("selfsched_col", f"selfsched_columns<{factor},{vector},{one}>")
-        blocks = blocks_in_flight(function, self.T.n, self._n_levels)
+        blocks = blocks_in_flight(function, waiting.THREADS, self._wanted_warps, self.T.n)
         with self._enqueueing:
             if b is not None:
                 x[...] = b

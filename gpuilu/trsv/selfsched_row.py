@@ -14,7 +14,7 @@ from gpuilu.backend import cuda
 from gpuilu.dag import levels
 from gpuilu.triangle import Triangle, transpose_pattern
 from gpuilu.trsv import waiting
-from gpuilu.trsv.waiting import WaitingPlan, blocks_in_flight
+from gpuilu.trsv.waiting import LEVELS_AHEAD, WaitingPlan, blocks_in_flight, columns_at_once
 
 __all__ = ["SelfScheduledRows"]
 
@@ -31,7 +31,7 @@ class SelfScheduledRows(WaitingPlan):
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
         found = levels(T)
-        self._n_levels = found.n_levels
+        self._wanted_warps = LEVELS_AHEAD * T.n // max(found.n_levels, 1)
         self._order = found.level_order
         self._t_indptr, self._t_indices, _ = transpose_pattern(T.indptr, T.indices)
         self._matrix = cuda.struct(T.n, self._order, T.indptr, T.indices, T.data, T.diag)
@@ -43,15 +43,10 @@ class SelfScheduledRows(WaitingPlan):
         columns = 1 if nrhs == 1 else columns_at_once(x.dtype.char)
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
         function = cuda.kernel("selfsched_row", f"selfsched_rows<{factor},{vector},{columns}>")
-        blocks = blocks_in_flight(function, self.T.n, self._n_levels)
+        blocks = blocks_in_flight(function, waiting.THREADS, self._wanted_warps, self.T.n)
         with self._enqueueing:
             scratch = self._workspaces.get(4 * self.T.n)
             scratch.fill_marks(4 * self.T.n)
             vectors = (b, x, scratch.data, np.int32(nrhs), scratch.launch)
             arguments = (self._matrix, self._t_indptr, self._t_indices, *vectors)
             function((blocks,), (waiting.THREADS,), arguments)
-
-
-def columns_at_once(vector: str) -> int:
-    """Right-hand sides of a block that one pass over a row serves, by the char of their dtype."""
-    return 2 if vector == "D" else 4

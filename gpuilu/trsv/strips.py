@@ -19,7 +19,7 @@ from gpuilu.triangle import Pattern
 __all__ = ["Split", "Steps", "in_steps", "predicted_us", "split_entries"]
 
 LANES = 32  # rows of a step, at most
-WINDOW = 512  # positions of its strip that a block of blocked.cu remembers
+WINDOW = 512  # positions of its strip that a block of strips.cuh remembers
 MOST_RUNS = 1 << 23  # strips times levels up to which a prediction counts them
 
 
@@ -137,7 +137,7 @@ def _width(near: Any, rank: Any, widths: tuple[int, ...]) -> int:
     return widths[-1]
 
 
-# Measured on an H100, float64: see docs/notes/strips.rst.
+# Fitted to what an H100 took in float64: see docs/notes/strips.rst.
 STEP_US, HOP_US, ROW_US = 0.08, 4.0, 2.4e-5
 CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
 

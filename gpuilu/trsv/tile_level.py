@@ -21,8 +21,8 @@ from gpuilu.backend import cuda, on_gpu
 from gpuilu.dag import levels
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import Plan
-from gpuilu.trsv.row import columns_at_once
 from gpuilu.trsv.tiles import ValuedTiles
+from gpuilu.trsv.waiting import columns_at_once
 
 __all__ = ["TileLevel"]
 

@@ -6,7 +6,6 @@ the ready mark (kernels/tile_syncfree.cu). Sums come in one order: no atomics, t
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -14,25 +13,22 @@ import numpy as np
 from gpuilu.backend import cuda
 from gpuilu.dag import count_levels
 from gpuilu.triangle import Triangle
-from gpuilu.trsv.base import Plan
-from gpuilu.trsv.row import columns_at_once
 from gpuilu.trsv.tiles import ValuedTiles
+from gpuilu.trsv.waiting import WaitingPlan, blocks_in_flight
 
 __all__ = ["TileSyncfree"]
 
 THREADS = 128  # of a block: four warps
 LEVELS_AHEAD = 16  # levels of tile rows that the warps in flight should cover
-FEWEST_BLOCKS = 2  # on each multiprocessor
 
 
-class TileSyncfree(Plan):
+class TileSyncfree(WaitingPlan):
     """Self-scheduled rows of 16x16 tiles, a warp each.
 
     Memory: the triangle once more, in tiles, and a vector of scratch for each stream.
     """
 
     name = "tile_syncfree"
-    device = "cuda"
     source = "Lu and Liu 2023 (TileSpTRSV), algorithm 7"
 
     def __init__(self, T: Triangle) -> None:
@@ -41,10 +37,6 @@ class TileSyncfree(Plan):
         self._n_tile_rows = self._tiles.tiles.n_tile_rows
         n_levels = count_levels(self._tiles.tiles.dependencies())
         self._wanted_warps = LEVELS_AHEAD * self._n_tile_rows // max(n_levels, 1)
-        self._launcher = cuda.Launcher()
-        self._workspaces = cuda.Workspaces(self._launcher)
-        self._configurations: dict[Any, tuple[Any, int]] = {}
-        self._enqueueing = threading.Lock()
 
     def refresh(self) -> None:
         self._tiles.refresh()
@@ -62,23 +54,8 @@ class TileSyncfree(Plan):
             arguments = (tiles, b, x, scratch.data, np.int32(nrhs), scratch.launch)
             function((blocks,), (THREADS,), arguments)
 
-    def check(self) -> None:
-        self._launcher.raise_if_stalled()
-
-    def _configuration(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
-        """(kernel, blocks) for right-hand sides of that dtype and number."""
-        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
-        key = (dtype.char, columns)
-        if key not in self._configurations:
-            factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
-            function = cuda.kernel("tile_syncfree", f"solve_tile_rows<{factor},{vector},{columns}>")
-            self._configurations[key] = function, self._blocks(function)
-        return self._configurations[key]
-
-    def _blocks(self, function: Any) -> int:
-        """Few warps where levels are narrow, for many pollers slow each other; all where wide."""
-        warps = THREADS // cuda.WARP
-        full = cuda.full_grid(function, THREADS)
-        fewest = FEWEST_BLOCKS * full // cuda.resident_blocks(function, THREADS)
-        enough = -(-self._n_tile_rows // warps)
-        return max(1, min(full, max(fewest, self._wanted_warps // warps), enough))
+    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
+        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+        function = cuda.kernel("tile_syncfree", f"solve_tile_rows<{factor},{vector},{columns}>")
+        blocks = blocks_in_flight(function, THREADS, self._wanted_warps, self._n_tile_rows)
+        return function, blocks

@@ -107,8 +107,7 @@ class ValuedTiles:
 def lay_out(T: Pattern) -> tuple[Tiles, Any]:
     """The tiles of T, and the place of each of T's entries among the values."""
     xp = namespace(T.indptr)
-    mean = len(T.indices) / max(T.n, 1)
-    cut = cut_long_rows(T, max(SEGMENT, int(LONG * mean)))
+    cut = cut_long_rows(T, SEGMENT, LONG)
     P, given = cut.pattern, cut.source >= 0
     place, n = _positions(levels(P))
     row = xp.full(n, -1, np.int32)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy as np
+
 from gpuilu.backend import cuda
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import Plan
 
-__all__ = ["THREADS", "WaitingPlan", "blocks_in_flight"]
+__all__ = ["THREADS", "WaitingPlan", "blocks_in_flight", "columns_at_once"]
 
 THREADS = 256  # of a block: eight warps
 LEVELS_AHEAD = 4  # levels that the warps in flight should cover
@@ -25,16 +27,38 @@ class WaitingPlan(Plan):
         super().__init__(T)
         self._launcher = cuda.Launcher()
         self._workspaces = cuda.Workspaces(self._launcher)
+        self._configurations: dict[Any, Any] = {}
         self._enqueueing = threading.Lock()
 
     def check(self) -> None:
         self._launcher.raise_if_stalled()
 
+    def _configuration(self, dtype: np.dtype, nrhs: int) -> Any:
+        """What `_configure` gives for right-hand sides of that dtype and number, made once."""
+        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
+        key = (dtype.char, columns)
+        if key not in self._configurations:
+            self._configurations[key] = self._configure(dtype, columns)
+        return self._configurations[key]
 
-def blocks_in_flight(function: Any, n: int, n_levels: int) -> int:
-    """Few warps, one for each of n rows, where levels are narrow: many pollers slow each other."""
-    full = cuda.full_grid(function, THREADS)
-    fewest = FEWEST_BLOCKS * full // cuda.resident_blocks(function, THREADS)
-    warps = THREADS // cuda.WARP
-    wanted = LEVELS_AHEAD * n // max(n_levels, 1) // warps
-    return max(1, min(full, max(fewest, wanted), -(-n // warps)))
+    def _configure(self, dtype: np.dtype, columns: int) -> Any:
+        """(kernel, blocks, ...) for vectors of that dtype, so many columns at once."""
+        raise NotImplementedError
+
+
+def columns_at_once(vector: str) -> int:
+    """Right-hand sides of a block that one pass over a row serves, by the char of their dtype."""
+    return 2 if vector == "D" else 4
+
+
+def blocks_in_flight(
+    function: Any, threads: int, wanted_warps: float, most_warps: int, fewest: int = FEWEST_BLOCKS
+) -> int:
+    """Few warps where levels are narrow, for many pollers slow each other; all where wide.
+
+    `fewest` blocks on each multiprocessor, but no more than there is work for.
+    """
+    warps = threads // cuda.WARP
+    full = cuda.full_grid(function, threads)
+    least = fewest * full // cuda.resident_blocks(function, threads)
+    return max(1, min(full, max(least, int(wanted_warps / warps)), -(-most_warps // warps)))

@@ -26,7 +26,7 @@ from gpuilu.trsv import blocked, level_launches, row, strips, waiting
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
 CHUNK = 64  # rows of a block of levels_chunk.cu, instead of 1024
-WINDOW = 96  # positions that a block of blocked.cu remembers, instead of 1024
+WINDOW = 96  # positions that a block of strips.cuh remembers, instead of 1024
 BLOCK = 64  # threads of a block of the waiting kernels
 SHORT_BLOCK = 32  # and of those without waiting
 NEVER = 2**62  # ns
@@ -36,12 +36,12 @@ def sources():
     """The package's kernels and headers by file name, with a small window and small chunks."""
     texts = compiler.sources()
     window = f"constexpr int WINDOW = {WINDOW};"
-    short, found = re.subn(r"constexpr int WINDOW = \d+;", window, texts["blocked.cu"])
-    assert found == 1, "blocked.cu must say `constexpr int WINDOW = ...;` once"
+    short, found = re.subn(r"constexpr int WINDOW = \d+;", window, texts["strips.cuh"])
+    assert found == 1, "strips.cuh must say `constexpr int WINDOW = ...;` once"
     chunk = f"constexpr int CHUNK = {CHUNK};"
     small, found = re.subn(r"constexpr int CHUNK = \d+;", chunk, texts["levels_chunk.cu"])
     assert found == 1, "levels_chunk.cu must say `constexpr int CHUNK = ...;` once"
-    return texts | {"blocked.cu": short, "levels_chunk.cu": small}
+    return texts | {"strips.cuh": short, "levels_chunk.cu": small}
 
 
 def unit(family, kernels=None, texts=None):
@@ -161,7 +161,7 @@ class Device:
         warps = BLOCK // cuda.WARP
         self._patches = [
             mock.patch.multiple(cuda, **here),
-            mock.patch.multiple(row, THREADS=BLOCK, WARPS=warps),
+            mock.patch.multiple(row, THREADS=BLOCK),
             mock.patch.multiple(waiting, THREADS=BLOCK),
             mock.patch.multiple(level_launches, THREADS=BLOCK),
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),

@@ -53,7 +53,10 @@ def check_every_width(plan, factors, vector, unit, widths=(None, 1, 3, 5, 34)):
 
 def check_odd_values(plan, name, factors, vector):
     """NaN, infinities and the mark propagate as in a serial solve."""
-    T = triangle(name, dtype=factors)
+    check_odd_values_of(plan, triangle(name, dtype=factors), vector)
+
+
+def check_odd_values_of(plan, T, vector):
     b = odd_values(T.n, vector)
     expected = b.copy()
     with np.errstate(all="ignore"):

@@ -8,43 +8,31 @@ import cases
 import emulator
 import numpy as np
 import pytest
-import reference
+import solving
 from emulated import Device, needs_compiler, sources
 from emulator import AddressError, DeadlockError, RaceError
-from emulator_systems import PATTERNS, dense_triangle, odd_values, triangle, values
+from emulator_systems import triangle, values
 from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
 
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.errors import SolveStalledError
 from gpuilu.trsv import blocked
 from gpuilu.trsv.serial import Serial
 
 pytestmark = needs_compiler
 
-NAMES = sorted(PATTERNS)
-BOUND = 4
+NAMES = solving.NAMES
 
 
-def solve(T, b, n_strips=3, widths=None, **device):
-    with (
-        Device(**device) as used,
-        mock.patch.multiple(
-            blocked,
-            STRIPS=(n_strips,),
-            FEWEST_ROWS=1,
-            WIDTHS={T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]},
-        ),
-    ):
-        plan = blocked.Blocked(T)
-        x = b.copy()
-        plan.solve(x)
-        plan.check()
-    return x, used.launched
+def strips(n_strips=3, widths=None):
+    """A plan with that many strips and one of those numbers of near entries."""
 
+    def plan(T):
+        here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
+        with mock.patch.multiple(blocked, STRIPS=(n_strips,), FEWEST_ROWS=1, WIDTHS=here):
+            return blocked.Blocked(T)
 
-def check(T, b, **how):
-    x, launched = solve(T, b, **how)
-    assert reference.backward_error(dense_triangle(T), x, b) <= BOUND
-    return launched
+    return plan
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -52,15 +40,9 @@ def test_solves_are_right_under_200_seeds(part):
     for seed in range(50 * part, 50 * part + 50):
         T = triangle(NAMES[seed % len(NAMES)], lower=seed % 16 < 8, seed=seed)
         b = values(T.n, "d", np.random.default_rng(seed))
-        check(
-            T,
-            b,
-            seed=seed,
-            resident=1 + seed % 3,
-            n_strips=1 + seed % 4,
-            widths=(2,),
-            strip_threads=(96, 128, 256)[seed % 3],
-        )
+        plan = strips(1 + seed % 4, (2,))
+        threads = (96, 128, 256)[seed % 3]
+        solving.check(plan, T, b, seed=seed, resident=1 + seed % 3, strip_threads=threads)
 
 
 @pytest.mark.parametrize("unit", [True, False])
@@ -73,7 +55,7 @@ def test_every_instantiation_solves(factors, vector, unit):
                 T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
                 shape = (T.n,) if columns == 1 else (T.n, columns + 1)
                 b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
-                launched.update(check(T, b, seed=seed, widths=(width,)))
+                launched.update(solving.check(strips(widths=(width,)), T, b, seed=seed))
     begin = f"strips_solve<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
     end = f",{str(unit).lower()}>"
     expected = {k for k in INSTANTIATIONS["blocked"] if k.startswith(begin) and k.endswith(end)}
@@ -83,16 +65,42 @@ def test_every_instantiation_solves(factors, vector, unit):
 @pytest.mark.parametrize(("factors", "vector"), PAIRS)
 @pytest.mark.parametrize("name", ["grid", "chain", "diagonal"])
 def test_nan_inf_and_the_mark_propagate_as_in_a_serial_solve(name, factors, vector):
-    T = triangle(name, dtype=factors)
-    b = odd_values(T.n, vector)
-    expected = b.copy()
-    with np.errstate(all="ignore"):
-        Serial(T.astype(b.dtype)).solve(expected)
-    for seed in range(3):
-        x, _ = solve(T, b, seed=seed)
-        assert np.array_equal(np.isfinite(x), np.isfinite(expected))
-        if np.dtype(vector).kind == "f":
-            assert np.array_equal(np.isnan(x), np.isnan(expected))
+    solving.check_odd_values(strips(), name, factors, vector)
+
+
+def test_every_solve_of_one_plan_is_right():
+    solving.check_repeats(strips())
+
+
+def test_a_solve_out_of_place_leaves_b_as_it_is():
+    solving.check_out_of_place(strips())
+
+
+def cyclic_plan(T):
+    """Strips of a chain of which the last waits, in its first row, for its last row."""
+    plan = strips()(T)
+    assert len(plan._far_position) == 2
+    plan._far_position[1] = T.n - 1
+    return plan
+
+
+def test_a_cycle_is_a_deadlock_that_names_who_waits_for_what():
+    solving.check_deadlock(cyclic_plan, "y at byte")
+
+
+def test_an_abandoned_solve_drains_with_nan_and_the_next_one_is_right():
+    T = triangle("chain")
+    b, expected = np.ones(T.n), np.ones(T.n)
+    first = -(-2 * T.n // 3)  # row of the last strip
+    with Device(patience_ns=1000, options={"spin_limit": 10**12}):
+        plan, x = cyclic_plan(T), b.copy()
+        plan.solve(x)
+        with pytest.raises(SolveStalledError):
+            plan.check()
+    Serial(T).solve(expected)
+    assert np.isnan(x[first:]).all()
+    np.testing.assert_allclose(x[:first], expected[:first], rtol=1e-14)
+    solving.check(strips(), T, b)
 
 
 FAULTS = {
@@ -133,14 +141,10 @@ FAULTS = {
 def test_a_planted_fault_is_caught(fault):
     right, wrong, errors = FAULTS[fault]
     texts = sources()
-    assert texts["blocked.cu"].count(right) >= 1, fault
-    texts["blocked.cu"] = texts["blocked.cu"].replace(right, wrong)
-    kernels = (
-        "strips_solve<double,double,2,1,false>",
-        "strips_enter<double>",
-        "strips_refresh<double>",
-    )
-    kernels += ("strips_leave<double>",)
+    file = next(name for name in ("strips.cuh", "blocked.cu") if right in texts[name])
+    texts[file] = texts[file].replace(right, wrong)
+    others = (f"strips_{kernel}<double>" for kernel in ("enter", "leave", "refresh"))
+    kernels = ("strips_solve<double,double,2,1,false>", *others)
     unit = emulator.compile_unit("blocked", kernels, texts)
     with pytest.raises(errors):
         check_seeds(unit)
@@ -150,4 +154,4 @@ def check_seeds(unit):
     T = cases.as_triangle(cases.triangle(cases.grid(12, 40)))
     for seed in range(24):
         device = {"seed": seed, "resident": 1 + seed % 2, "units": {"blocked": unit}}
-        check(T, np.ones(T.n), n_strips=3, widths=(2,), **device)
+        solving.check(strips(3, (2,)), T, np.ones(T.n), **device)

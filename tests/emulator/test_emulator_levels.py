@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+import analysing
 import cases
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from emulated import Device, needs_compiler
-from emulator import DeadlockError
-from emulator_systems import PATTERNS, triangle
 
 from gpuilu import dag
-from gpuilu.errors import SolveStalledError
 from gpuilu.triangle import Pattern
 
 pytestmark = needs_compiler
 
-NAMES = sorted(PATTERNS)
-
-
-def check(name, lower, seed):
-    T = triangle(name, lower, seed=seed)
-    with Device(seed=seed, blocks=4, resident=1 + seed % 3):
-        depth = dag._depths_cuda(T)
-    level = dag.levels(T).level
-    assert np.array_equal(depth, level + 1)
+NAMES = analysing.NAMES
+check = analysing.check
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -77,16 +68,8 @@ def cycle():
 
 
 def test_a_cycle_is_a_deadlock_that_names_who_waits_for_what():
-    with Device(), pytest.raises(DeadlockError) as caught:
-        dag._depths_cuda(cycle())
-    assert "polls" in str(caught.value)
-    assert "levels.cu" in str(caught.value)
-    assert "lanes" in str(caught.value)
+    analysing.check_deadlock(cycle(), "levels.cu")
 
 
 def test_an_abandoned_analysis_ends_and_raises():
-    with (
-        Device(patience_ns=1000, options={"spin_limit": 10**12}),
-        pytest.raises(SolveStalledError),
-    ):
-        dag._depths_cuda(cycle())
+    analysing.check_abandoned(cycle())

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
+import analysing
 import numpy as np
 import pytest
-from emulated import CHUNK, Device, needs_compiler
-from emulator import DeadlockError
-from emulator_systems import PATTERNS, triangle
+from emulated import CHUNK, needs_compiler
 
 from gpuilu import dag
-from gpuilu.errors import SolveStalledError
 from gpuilu.triangle import Pattern
 
 pytestmark = needs_compiler
 
-NAMES = sorted(PATTERNS)
+NAMES = analysing.NAMES
 
-by_chunks = mock.patch.object(dag, "_is_regular", return_value=False)
+
+@pytest.fixture(autouse=True)
+def by_chunks(monkeypatch):
+    """Every pattern is taken for an irregular one."""
+    monkeypatch.setattr(dag, "_is_regular", lambda T: False)
 
 
 def check(name, lower, seed):
-    T = triangle(name, lower, seed=seed)
-    with Device(seed=seed, blocks=4, resident=1 + seed % 3) as used, by_chunks:
-        depth = dag._depths_cuda(T)
-    assert all(name.startswith("row_depths_by_chunk") for name in used.launched)
-    assert np.array_equal(depth, dag.levels(T).level + 1)
+    launched = analysing.check(name, lower, seed)
+    assert all(kernel.startswith("row_depths_by_chunk") for kernel in launched)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -52,12 +49,8 @@ def cycle():
 
 
 def test_a_cycle_is_a_deadlock_that_names_who_waits_for_what():
-    with Device(), by_chunks, pytest.raises(DeadlockError) as caught:
-        dag._depths_cuda(cycle())
-    assert "levels_chunk.cu" in str(caught.value)
+    analysing.check_deadlock(cycle(), "levels_chunk.cu")
 
 
 def test_an_abandoned_analysis_ends_and_raises():
-    device = Device(patience_ns=1000, options={"spin_limit": 10**12})
-    with device, by_chunks, pytest.raises(SolveStalledError):
-        dag._depths_cuda(cycle())
+    analysing.check_abandoned(cycle())

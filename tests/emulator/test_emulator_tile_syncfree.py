@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import reference
+import solving
 from cases import as_triangle, layered
 from cases import triangle as cases_triangle
 from emulated import Device, needs_compiler, sources, unit
 from emulator import DeadlockError, RaceError
-from emulator_systems import PATTERNS, dense_triangle, odd_values, triangle, values
+from emulator_systems import dense_triangle, triangle, values
 from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
 from tile_systems import FORMATS, formats_of, tiled_triangle
 
@@ -21,23 +24,11 @@ from gpuilu.trsv.tiles import lay_out
 
 pytestmark = needs_compiler
 
-NAMES = sorted(PATTERNS)
-BOUND = 4
+NAMES = solving.NAMES
 
 
-def solve(T, b, **device):
-    with Device(**device) as used:
-        plan = TileSyncfree(T)
-        x = b.copy()
-        plan.solve(x)
-        plan.check()
-    return x, used.launched
-
-
-def check(T, b, **device):
-    x, launched = solve(T, b, **device)
-    assert reference.backward_error(dense_triangle(T), x, b) <= BOUND
-    return launched
+solve = functools.partial(solving.solve, TileSyncfree)
+check = functools.partial(solving.check, TileSyncfree)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -66,15 +57,7 @@ def test_every_instantiation_solves_tiles_of_every_format(factors, vector):
 @pytest.mark.parametrize("name", ["grid", "chain", "diagonal", "tiles"])
 def test_nan_inf_and_the_mark_propagate_as_in_a_serial_solve(name, factors, vector):
     T = tiled_triangle(dtype=factors) if name == "tiles" else triangle(name, dtype=factors)
-    b = odd_values(T.n, vector)
-    expected = b.copy()
-    with np.errstate(all="ignore"):
-        Serial(T.astype(b.dtype)).solve(expected)
-    for seed in range(3):
-        x, _ = solve(T, b, seed=seed)
-        assert np.array_equal(np.isfinite(x), np.isfinite(expected))
-        if np.dtype(vector).kind == "f":
-            assert np.array_equal(np.isnan(x), np.isnan(expected))
+    solving.check_odd_values_of(TileSyncfree, T, vector)
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf])
@@ -107,7 +90,7 @@ def test_two_solves_and_a_refresh_of_one_plan_are_right():
             b = values(T.n, "d", np.random.default_rng(k))
             x = np.full(T.n, np.nan)
             plan.solve(x, b)
-            assert reference.backward_error(dense_triangle(T), x, b) <= BOUND
+            assert reference.backward_error(dense_triangle(T), x, b) <= solving.BOUND
             T.data[...] *= values(len(T.data), "d", np.random.default_rng(k))
             T.diag[...] *= values(T.n, "d", np.random.default_rng(k))
             plan.refresh()
@@ -126,10 +109,7 @@ def cyclic_plan(T):
 
 
 def test_a_cycle_is_a_deadlock_that_names_who_waits_for_what():
-    T = triangle("chain")
-    with Device(), pytest.raises(DeadlockError) as caught:
-        cyclic_plan(T).solve(np.ones(T.n))
-    assert "polls y at byte" in str(caught.value)
+    solving.check_deadlock(cyclic_plan, "y at byte")
 
 
 def test_an_abandoned_solve_drains_with_nan_and_the_next_one_is_right():

@@ -41,7 +41,7 @@ def test_every_case_form_and_width_has_a_small_backward_error(cp, csp, name, dty
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("lanes", row_module.LANES)
 def test_every_dispatch_of_the_row_kernel_is_right(cp, csp, monkeypatch, lanes, dtype, unit):
-    monkeypatch.setattr(row_module, "_lanes", lambda T: lanes)
+    monkeypatch.setattr(row_module, "_lanes", lambda P, n_levels: lanes)
     T = sp.tril(random(700, 0.02, 9, dtype), format="csr")
     S = gpuilu.TriangularSolver(on_gpu(csp, T), unit_diagonal=unit, algorithm="row")
     full = sp.csr_array(sp.tril(T, -1) + sp.eye_array(700)).astype(dtype) if unit else T

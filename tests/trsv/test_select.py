@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import as_triangle, chain, layered, triangle
+from cases import as_triangle, chain, dense, grid, layered, triangle
 
 import gpuilu
 from gpuilu.trsv import base, select
@@ -109,3 +109,38 @@ def test_every_choice_solves_alike(easy):
     chosen, forced = gpuilu.ilu0(A), gpuilu.ilu0(A, algorithm="serial")
     assert chosen.info.algorithm != forced.info.algorithm
     np.testing.assert_array_equal(chosen @ b, forced @ b)
+
+
+# ---- on a GPU: the rule reads patterns only, wherever they are ----------------------------------
+
+
+def auto_cuda(*parts, expected_solves=100):
+    return choose(parts, "auto", "cuda", expected_solves=expected_solves, deterministic=True)
+
+
+def test_few_rows_take_row_on_a_gpu():
+    assert auto_cuda(shape(chain(1023)))[1] == "n = 1023 is below 1024: any algorithm will do"
+
+
+def test_full_tiles_take_dense_block():
+    assert auto_cuda(shape(dense(1024))) == ("dense_block", "32x32 tiles are at least 50% full")
+    assert auto_cuda(shape(dense(1024)), shape(grid(32, 32)))[0] == "row"
+
+
+def test_very_few_solves_take_row_on_a_gpu():
+    narrow = shape(grid(3000, 32))
+    name, reason = auto_cuda(narrow, expected_solves=4)
+    assert (name, reason) == ("row", "4 expected solves repay no larger set-up")
+    assert auto_cuda(narrow, expected_solves=10_000)[0] == "blocked"
+
+
+def test_narrow_levels_take_strips_and_wide_ones_rows():
+    name, reason = auto_cuda(shape(grid(3000, 32)), expected_solves=10_000)
+    assert name == "blocked"
+    assert reason == "predicted 1521 us a solve by rows, 369 in strips"
+    assert auto_cuda(shape(layered(20, 500)))[1].endswith("too little to save on")
+
+
+def test_the_choice_is_the_same_each_time():
+    parts = shape(grid(3000, 32)), shape(grid(400, 64))
+    assert len({auto_cuda(*parts, expected_solves=10_000) for _ in range(3)}) == 1

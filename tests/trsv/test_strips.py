@@ -1,0 +1,94 @@
+"""Rows in strips and steps, worked by hand and against plain loops."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from cases import PATTERNS, as_triangle, chain, dense, grid, triangle
+
+from gpuilu.dag import levels
+from gpuilu.trsv.strips import LANES, WINDOW, in_steps, predicted_us, split_entries
+
+NAMES = [name for name in PATTERNS if PATTERNS[name]().shape[0]]
+
+
+def made(P, lower=True):
+    return as_triangle(triangle(P, lower=lower), lower)
+
+
+def test_a_grid_of_two_strips_is_solved_along_its_diagonals():
+    T = made(grid(4, 3))  # row 3 i + j is at (i, j), its level i + j
+    steps = in_steps(T, levels(T), 2)
+    np.testing.assert_array_equal(steps.strip, np.repeat([0, 1], 6))
+    np.testing.assert_array_equal(steps.step_ptr, [0, 4, 8])
+    np.testing.assert_array_equal(steps.step_start, [0, 1, 3, 5, 6, 7, 9, 11, 12])
+    np.testing.assert_array_equal(
+        np.argsort(steps.position), [0, 1, 3, 2, 4, 5, 6, 7, 9, 8, 10, 11]
+    )
+
+
+def test_the_latest_dependencies_are_near_and_those_of_other_strips_far():
+    T = made(grid(4, 3))
+    found = levels(T)
+    steps = in_steps(T, found, 2)
+    split = split_entries(T, found, steps, (2,))
+    row_4, row_7 = steps.position[4], steps.position[7]
+    np.testing.assert_array_equal(split.near_slot[row_4], [steps.position[1], steps.position[3]])
+    np.testing.assert_array_equal(split.near_slot[row_7], [steps.position[6], WINDOW])
+    far = slice(split.far_ptr[row_7], split.far_ptr[row_7 + 1])
+    np.testing.assert_array_equal(split.far_position[far], [steps.position[4]])
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("n_strips", [1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_steps_are_independent_rows_in_an_order_that_can_be_solved(name, n_strips, lower):
+    T = made(PATTERNS[name](), lower)
+    found = levels(T)
+    steps = in_steps(T, found, n_strips)
+    row = np.argsort(steps.position)
+    assert steps.step_start[0] == 0
+    assert steps.step_start[-1] == T.n
+    step = np.repeat(np.arange(len(steps.step_start) - 1), np.diff(steps.step_start))
+    assert np.bincount(step).max() <= LANES
+    of = step[steps.position]
+    rows = np.repeat(np.arange(T.n), np.diff(T.indptr))
+    assert np.all(of[T.indices] < of[rows])
+    for begin, end in pairwise(steps.step_ptr):
+        inside = row[steps.step_start[begin] : steps.step_start[end]]
+        assert len(set(steps.strip[inside])) <= 1
+
+
+@pytest.mark.parametrize("widths", [(2,), (2, 4, 8)])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_entry_is_near_or_far_once_and_found_where_it_says(name, widths):
+    T = made(PATTERNS[name]())
+    found = levels(T)
+    steps = in_steps(T, found, 3)
+    split = split_entries(T, found, steps, widths)
+    rows = np.repeat(np.arange(T.n), np.diff(T.indptr))
+    at, k = np.nonzero(split.near_source >= 0)
+    near = split.near_source[at, k]
+    np.testing.assert_array_equal(np.sort(np.r_[near, split.far_source]), np.arange(len(rows)))
+    np.testing.assert_array_equal(at, steps.position[rows[near]])
+    of = steps.position[T.indices[near]]
+    np.testing.assert_array_equal(split.near_slot[at, k], of % WINDOW)
+    assert np.all(at - of <= WINDOW - 2 * LANES)
+    assert np.all(split.near_slot[split.near_source < 0] == WINDOW)
+    far_at = np.repeat(np.arange(T.n), np.diff(split.far_ptr))
+    np.testing.assert_array_equal(far_at, steps.position[rows[split.far_source]])
+    np.testing.assert_array_equal(split.far_position, steps.position[T.indices[split.far_source]])
+
+
+def test_a_prediction_counts_steps_hops_and_rows():
+    T = made(chain(100))
+    found = levels(T)
+    assert predicted_us(T, found, 1) == pytest.approx(0.08 * 100 + 2.4e-5 * 100)
+    assert predicted_us(T, found, 5) == pytest.approx(0.08 * 100 + 4.0 * 4 + 2.4e-5 * 100)
+
+
+def test_rows_with_many_entries_in_their_own_strip_have_no_prediction():
+    T = made(dense(40))
+    assert predicted_us(T, levels(T), 1) == np.inf
