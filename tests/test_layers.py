@@ -18,7 +18,7 @@ HOSTS = ["amg", "krylov", "petsc", "bench", "sources"]
 # From the ground up; "" is gpuilu/__init__.py, the public names. Units of one rank do not import
 # each other, but those of the two groups may.
 RANKS = [
-    ["errors", "kernels"],
+    ["errors", "kernels", "text"],
     ["backend"],
     ["csr", "triangle", "products"],
     ["dag"],

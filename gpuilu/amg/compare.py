@@ -13,6 +13,7 @@ import numpy as np
 from gpuilu.amg.hierarchy import to_gpu
 from gpuilu.backend import cuda
 from gpuilu.bench.record import Record, environment
+from gpuilu.text import aligned
 
 __all__ = ["Side", "compare", "plot", "table", "write_record"]
 
@@ -151,12 +152,7 @@ def table(pairs: Iterable[tuple[Side, Side]]) -> str:
             times = (f"{ms:.1f}" for ms in (side.setup_ms, side.move_ms, side.median_ms))
             faster = "" if side is theirs else f"{theirs.median_ms / ours.median_ms:.1f} x"
             rows.append((side.smoother, side.algorithm, str(side.iterations), *times, faster))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
+    return aligned(rows, left=len(head))
 
 
 def plot(pairs: Iterable[tuple[Side, Side]], path: str | Path) -> None:

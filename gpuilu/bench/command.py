@@ -11,9 +11,9 @@ from gpuilu.backend import cuda
 from gpuilu.bench import cases, compare, figures, papers, prepare, runs, tables
 from gpuilu.bench.record import Record, environment, load, merge
 from gpuilu.bench.systems import OPS
-from gpuilu.bench.text import aligned
 from gpuilu.errors import OptionError
 from gpuilu.options import resolve_device
+from gpuilu.text import aligned
 
 __all__ = ["add_parser", "with_run"]
 

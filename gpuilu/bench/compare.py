@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpuilu.bench.record import Record, Row, key
 from gpuilu.bench.results import Setting, geometric_mean
-from gpuilu.bench.text import aligned
+from gpuilu.text import aligned
 
 __all__ = ["Change", "changes", "report"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from gpuilu.bench.claims import CLAIMS
 from gpuilu.bench.record import Record
 from gpuilu.bench.results import Results
-from gpuilu.bench.text import markdown
 from gpuilu.errors import OptionError
+from gpuilu.text import markdown
 
 __all__ = ["claims_table", "written_into"]
 

@@ -17,8 +17,8 @@ from gpuilu.bench.results import (
     gflops,
     parallelism,
 )
-from gpuilu.bench.text import markdown
 from gpuilu.errors import require_choice
+from gpuilu.text import markdown
 
 __all__ = ["TABLES", "document", "markdown"]
 

@@ -18,6 +18,7 @@ from gpuilu.errors import (
 )
 from gpuilu.krylov.choice import PRECONDITIONERS, choose_solver, preconditioner, warm_up
 from gpuilu.krylov.run import Outcome, facts, solve
+from gpuilu.text import aligned
 
 __all__ = ["Comparison", "compare"]
 
@@ -55,14 +56,7 @@ class Comparison:
         head = ["iterations", "set-up [ms]", "solution [ms]", "together [ms]", "true residual", ""]
         rows = [[f"{self.solver} on {devices}", *head]]
         rows += [[name, *self._cells(name, o)] for name, o in self.outcomes.items()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        first, *others = widths
-        lines = [
-            "  ".join(
-                [name.ljust(first), *(c.rjust(w) for c, w in zip(cells, others, strict=True))]
-            )
-            for name, *cells in rows
-        ]
+        lines = [aligned(rows)]
         lines += [f"{name}: {reason}" for name, reason in self.failures.items()]
         return "\n".join(line.rstrip() for line in lines)
 

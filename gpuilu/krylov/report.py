@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuilu.errors import BackendUnavailableError, OptionError
 from gpuilu.krylov.run import Outcome
+from gpuilu.text import aligned
 
 __all__ = ["break_even", "plot", "table"]
 
@@ -48,13 +49,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
     """A row for each run, and when the set-up of the last one has paid against the others."""
     rows = [[f"{outcomes[-1].solver} on {outcomes[-1].device}", *COLUMNS]]
     rows += [[o.preconditioner, *(show(o) for show in COLUMNS.values())] for o in outcomes]
-    first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
-    lines = [
-        "  ".join([name.ljust(first), *(c.rjust(w) for c, w in zip(cells, widths, strict=True))])
-        for name, *cells in rows
-    ]
     *others, last = outcomes
-    return "\n".join(line.rstrip() for line in [*lines, *(_verdict(last, o) for o in others)])
+    return "\n".join([aligned(rows), *(_verdict(last, o) for o in others)])
 
 
 def _verdict(with_: Outcome, without: Outcome) -> str:
