@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuilu.bench.measure import Contender, failure, race, summary
+from gpuilu.bench.race import Contender, failure, race, summary
 from gpuilu.bench.systems import System, flop, is_gpu
 from gpuilu.triangle import Transposed
 

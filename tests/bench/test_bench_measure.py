@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import gpuilu
 from gpuilu.backend import cuda, partition
-from gpuilu.bench import measure, prepare, products, runs
+from gpuilu.bench import prepare, products, race, runs
 from gpuilu.bench.cases import CASES, Case
 from gpuilu.bench.measure import Solver
 from gpuilu.bench.measure import measure as rows_of
@@ -38,8 +38,8 @@ def solved(system):
 @pytest.fixture
 def quick(monkeypatch):
     """Few rounds."""
-    monkeypatch.setattr(measure, "ROUNDS", 3)
-    monkeypatch.setattr(measure, "BURST", 2)
+    monkeypatch.setattr(race, "ROUNDS", 3)
+    monkeypatch.setattr(race, "BURST", 2)
 
 
 # ---- systems ------------------------------------------------------------------------------------
@@ -111,7 +111,8 @@ def test_every_algorithm_of_the_device_is_measured_and_auto_is_what_it_chooses(q
     assert set(names[1:]) == {name for name, device in algorithms() if device == "cpu"}
     rows = rows_of(system(CASES["g3d7_128"].build(1e-3)), names, budget_s=1, card="")
     assert {(r["algorithm"], r["phase"]) for r in rows} == {
-        (name, phase) for name in names for phase in ("setup", "solve")
+        *((name, phase) for name in names for phase in ("setup", "solve")),
+        ("auto", "setup_once"),
     }
     assert not [r for r in rows if "error" in r]
     for r in rows:
@@ -129,7 +130,12 @@ def test_every_algorithm_of_the_device_is_measured_and_auto_is_what_it_chooses(q
 
 def test_auto_alone_is_measured_too(quick):
     rows = rows_of(system(), ["auto"], budget_s=1, card="")
-    assert [(r["algorithm"], r["chosen"]) for r in rows] == [("auto", "serial")] * 2
+    assert [(r["algorithm"], r["chosen"]) for r in rows] == [("auto", "serial")] * 3
+    assert {r["phase"]: r["expected_solves"] for r in rows} == {
+        "setup": 100,
+        "setup_once": 1,
+        "solve": 100,
+    }
 
 
 class Broken(Serial):
@@ -153,11 +159,11 @@ def contenders(*classes):
 
 def test_a_failure_keeps_its_name_and_does_not_stop_the_others(quick):
     broken, serial = contenders(Broken, Serial)
-    measure.race([broken, serial], 1.0)
-    assert measure.failure(broken) == {"error": "SolveStalledError", "message": "no progress"}
-    assert measure.failure(serial) == {}
+    race.race([broken, serial], 1.0)
+    assert race.failure(broken) == {"error": "SolveStalledError", "message": "no progress"}
+    assert race.failure(serial) == {}
     assert serial.setups_ms
-    assert measure.summary([]) == {"ms": None, "q1_ms": None, "q3_ms": None}
+    assert race.summary([]) == {"ms": None, "q1_ms": None, "q3_ms": None}
 
 
 def test_a_wrong_result_is_a_failure_unless_the_algorithm_says_that_it_approximates(quick):
@@ -170,43 +176,86 @@ def test_a_wrong_result_is_a_failure_unless_the_algorithm_says_that_it_approxima
         exact = False
 
     wrong, approximate = contenders(Wrong, Approximate)
-    measure.race([wrong, approximate], 1.0)
-    assert measure.failure(wrong)["error"] == "InaccurateError"
+    race.race([wrong, approximate], 1.0)
+    assert race.failure(wrong)["error"] == "InaccurateError"
     assert wrong.backward_error == approximate.backward_error > 0.01
-    assert measure.failure(approximate) == {}
+    assert race.failure(approximate) == {}
+
+
+class Slow(Serial):
+    """Counts its solves, which take 30 ms. (Without a name: no algorithm.)"""
+
+    count = 0
+
+    def solve(self, x, b=None):
+        Slow.count += 1
+        time.sleep(0.03)
+        super().solve(x, b)
 
 
 def test_a_slow_algorithm_gets_fewer_rounds_but_at_least_one(monkeypatch):
-    class Slow(Serial):
-        def solve(self, x, b=None):
-            time.sleep(0.03)
-            super().solve(x, b)
-
     slow, serial = contenders(Slow, Serial)
-    monkeypatch.setattr(measure, "ROUNDS", 8)
-    measure.race([slow, serial], 0.1)
+    monkeypatch.setattr(race, "ROUNDS", 8)
+    race.race([slow, serial], 0.1)
     assert len(slow.solves_ms) == 1
     assert slow.solves_ms[0] >= 30
-    assert len(slow.setups_ms) == 1
-    assert len(serial.solves_ms) == 8 * measure.BURST
+    assert len(slow.setups_ms) >= race.FEWEST_REBUILDS
+    assert len(serial.solves_ms) == 8 * race.BURST
+
+
+def test_an_algorithm_too_slow_for_its_share_solves_only_twice_in_all(monkeypatch):
+    monkeypatch.setattr(Slow, "count", 0)
+    (slow,) = contenders(Slow)
+    race.race([slow], 0.01)
+    assert Slow.count == 2, "one to compile and check, one that is the measurement"
+    assert len(slow.solves_ms) == 1
+    assert slow.solves_ms[0] >= 30
+    assert 0 < race.summary(slow.setups_ms)["ms"] < 10
+
+
+class Lazy(Serial):
+    """Puts 20 ms off to the first solve. (Without a name: no algorithm.)"""
+
+    def __init__(self, T):
+        super().__init__(T)
+        time.sleep(0.01)
+        self.ready = False
+
+    def solve(self, x, b=None):
+        if not self.ready:
+            time.sleep(0.02)
+            self.ready = True
+        super().solve(x, b)
 
 
 def test_work_put_off_to_the_first_solve_belongs_to_the_set_up(quick):
-    class Lazy(Serial):
+    (lazy,) = contenders(Lazy)
+    race.race([lazy], 2.0)
+    assert len(lazy.setups_ms) == race.REBUILDS
+    assert race.summary(lazy.setups_ms)["ms"] >= 29
+    assert race.summary(lazy.solves_ms)["ms"] < 10
+
+
+def test_the_vendor_is_not_charged_for_the_conversion_into_its_format(quick):
+    class Vendor(Lazy):
+        vendor = True
+
+    (vendor,) = contenders(Vendor)
+    race.race([vendor], 1.0)
+    assert 15 <= race.summary(vendor.setups_ms)["ms"] < 29
+
+
+def test_a_cheap_set_up_is_timed_a_few_times_and_a_dear_one_once_when_the_time_is_spent():
+    class Dear(Serial):
         def __init__(self, T):
             super().__init__(T)
-            self.ready = False
+            time.sleep(0.11)
 
-        def solve(self, x, b=None):
-            if not self.ready:
-                time.sleep(0.02)
-                self.ready = True
-            super().solve(x, b)
-
-    (lazy,) = contenders(Lazy)
-    measure.race([lazy], 1.0)
-    assert measure.summary(lazy.setups_ms)["ms"] >= 19
-    assert measure.summary(lazy.solves_ms)["ms"] < 10
+    dear, serial = contenders(Dear, Serial)
+    race.race([dear, serial], 1e-6)
+    assert len(dear.setups_ms) == 1
+    assert dear.setups_ms[0] >= 110
+    assert len(serial.setups_ms) == race.FEWEST_REBUILDS
 
 
 # ---- products -----------------------------------------------------------------------------------
