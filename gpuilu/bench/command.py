@@ -69,8 +69,7 @@ def add_parser(commands: Any) -> None:
 def _add_tables(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("record", metavar="RECORD")
-    names = ("cases", *tables.TABLES, "precision")
-    add("--tables", type=_names, default=[], help=_among(names))
+    add("--tables", type=_names, default=[], help=_among(tables.NAMES))
     add("--papers", action="store_true", help="the papers' claims beside the record's numbers")
     add("--into", metavar="FILE", help="with --papers: replace the table in that file")
     parser.set_defaults(run=_tables)
@@ -92,6 +91,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--trans", default="N", help="N, T or H; default: N")
     add("--nrhs", type=int, default=1, help="right-hand sides; default: 1")
     add("--products", action="store_true", help="also T v, T^T and T T by CuPy (or SciPy)")
+    add("--setup", action="store_true", help="also the steps of set-ups: transpose, levels")
     add(
         "--shares",
         type=_numbers,
@@ -146,6 +146,7 @@ def _run(options: argparse.Namespace) -> int:
         nrhs=options.nrhs,
         trans=options.trans,
         products=options.products,
+        analyses=options.setup,
         budget_s=options.budget,
         scale=options.scale,
     )

@@ -13,7 +13,7 @@ from gpuilu.bench.race import Contender, failure, race, summary
 from gpuilu.bench.systems import System, flop, is_gpu
 from gpuilu.triangle import Transposed
 
-__all__ = ["PRODUCTS", "measure_products"]
+__all__ = ["PRODUCTS", "measure_products", "product_row", "transposes"]
 
 
 class Product(Contender):
@@ -59,18 +59,32 @@ PRODUCTS: dict[str, Callable[[Any, Any], Any]] = {
 
 def measure_products(system: System, *, budget_s: float) -> list[dict[str, Any]]:
     """Rows of a record with the products in the place of `op` and phase "run"."""
-    library = "cupyx" if is_gpu(system) else "scipy"
+    library = _library(system)
     contenders: dict[tuple[str, str], Contender] = {
-        (op, library): Product(library, system, function) for op, function in PRODUCTS.items()
+        (op, library): Product(library, system, PRODUCTS[op]) for op in ("spmv", "spgemm")
     }
-    contenders["transpose", "gpuilu"] = OwnTranspose("gpuilu", system)
+    contenders |= transposes(system)
     race(list(contenders.values()), budget_s)
-    rows = []
-    for (op, name), contender in contenders.items():
-        facts = {"op": op, "algorithm": name, "phase": "run"}
-        times = summary(contender.solves_ms)
-        row = {**system.row(), **facts, **times, "nbytes": None, "backward_error": None}
-        if op == "spgemm":
-            row["flop"] = flop(system.triangles[0])
-        rows.append(row | failure(contender))
-    return rows
+    rows = [product_row(system, op, contender) for (op, _), contender in contenders.items()]
+    return [r | {"flop": flop(system.triangles[0])} if r["op"] == "spgemm" else r for r in rows]
+
+
+def transposes(system: System) -> dict[tuple[str, str], Contender]:
+    """The transpose by the host library (csr2csc of cuSPARSE on a GPU) and by this package."""
+    library = _library(system)
+    return {
+        ("transpose", library): Product(library, system, PRODUCTS["transpose"]),
+        ("transpose", "gpuilu"): OwnTranspose("gpuilu", system),
+    }
+
+
+def product_row(system: System, op: str, contender: Contender) -> dict[str, Any]:
+    """A row of a record for what is no solve."""
+    facts = {"op": op, "algorithm": contender.name, "phase": "run"}
+    times = summary(contender.solves_ms)
+    rest = {"nbytes": None, "backward_error": None}
+    return {**system.row(), **facts, **times, **rest, **failure(contender)}
+
+
+def _library(system: System) -> str:
+    return "cupyx" if is_gpu(system) else "scipy"

@@ -11,6 +11,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from gpuilu.backend import cuda, partition
+from gpuilu.bench.analyses import ANALYSES, measure_analyses
 from gpuilu.bench.cases import Case, label
 from gpuilu.bench.measure import measure
 from gpuilu.bench.prepare import Store
@@ -35,8 +36,8 @@ class Request:
     dtypes, ops, shares : tuple
     nrhs : int
     trans : str
-    products : bool
-        Products and transposes too.
+    products, analyses : bool
+        Products and transposes too; the steps of set-ups too, on the whole card.
     budget_s : float
         Seconds for the algorithms of a case, dtype, op and share together.
     scale : float
@@ -51,6 +52,7 @@ class Request:
     nrhs: int = 1
     trans: str = "N"
     products: bool = False
+    analyses: bool = False
     budget_s: float = 5.0
     scale: float = 1.0
 
@@ -116,11 +118,11 @@ def run(
             (p, s, found) for p, s in systems if any(found := _missing(request, p, s, record))
         ]
         A: sp.csr_array | None = None
-        for problem, share, (names, products) in wanted:
+        for problem, share, lacking in wanted:
             start = time.perf_counter()
             try:
                 A = store.load(case) if A is None else A
-                rows = _measured(request, problem, A, share, names, products, record.header["card"])
+                rows = _measured(request, problem, A, share, lacking, record.header["card"])
             except Exception as error:  # the other cases may well do
                 n_failed += 1
                 told = f"{type(error).__name__}: {error}"
@@ -150,8 +152,8 @@ def lacks(request: Request, case: Case, record: Record) -> bool:
 
 def _missing(
     request: Request, problem: Problem, share: float, record: Record
-) -> tuple[list[str], bool]:
-    """The algorithms that the record does not have for a problem, and whether it lacks products."""
+) -> tuple[list[str], bool, bool]:
+    """The algorithms that the record lacks for a problem; if it lacks products, and analyses."""
     wanted = _words(problem) | ({} if share == 1 else {"share": share})
     known = {
         (row["algorithm"], row["op"])
@@ -159,9 +161,11 @@ def _missing(
         if _words_of(row) == wanted | {"op": row["op"]}
     }
     names = [name for name in request.algorithms if (name, problem.op) not in known]
-    has_products = all(any(op == other for _, other in known) for op in PRODUCTS)
+    ops = {op for _, op in known}
     first = problem.op == request.ops[0]
-    return names, request.products and first and not has_products
+    products = request.products and first and not ops >= set(PRODUCTS)
+    analyses = request.analyses and first and share == 1 and not ops >= set(ANALYSES)
+    return names, products, analyses
 
 
 def _words(problem: Problem) -> dict[str, Any]:
@@ -178,13 +182,13 @@ def _measured(
     problem: Problem,
     A: sp.csr_array,
     share: float,
-    names: Sequence[str],
-    products: bool,
+    lacking: tuple[list[str], bool, bool],
     card: str,
 ) -> list[dict[str, Any]]:
     """Rows for one problem on a share of the card."""
     system = System(problem, A, request.device)
     marks: dict[str, Any] = {}
+    names, products, analyses = lacking
     with contextlib.ExitStack() as stack:
         if share != 1:
             used = stack.enter_context(partition.limited_to(share))
@@ -192,6 +196,8 @@ def _measured(
         rows = measure(system, names, budget_s=request.budget_s, card=card) if names else []
         if products:
             rows += measure_products(system, budget_s=request.budget_s)
+        if analyses:
+            rows += measure_analyses(system, budget_s=request.budget_s)
     return [row | marks for row in rows]
 
 

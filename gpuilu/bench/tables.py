@@ -1,6 +1,7 @@
 """A record as Markdown tables: cases, times, GFLOPS, ratios, memory, errors, break-even, precision.
 
-Failures stay in: a cell is then the name of the error.
+Failures stay in: a cell is then the name of the error. What an algorithm does not support is a
+dash, and a line below the table says why.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from gpuilu.bench.results import (
     Results,
     Setting,
     break_even,
-    geometric_mean,
     gflops,
     parallelism,
 )
-from gpuilu.errors import require_choice
+from gpuilu.bench.setups import auto_table, mean_cell, steps_table
+from gpuilu.errors import UnsupportedAlgorithmError, require_choice
 from gpuilu.text import markdown
 
 __all__ = ["TABLES", "document", "markdown"]
@@ -34,7 +35,7 @@ def document(record: Record, names: Sequence[str] = ()) -> str:
         If there is no table of a name.
     """
     for name in names:
-        require_choice("table", name, ("cases", *TABLES, "precision"))
+        require_choice("table", name, NAMES)
     results = Results(record)
     header = record.header
     parts = [
@@ -44,15 +45,27 @@ def document(record: Record, names: Sequence[str] = ()) -> str:
     if not names or "cases" in names:
         parts += ["## Cases", cases_table(results)]
     for setting in results.settings():
-        chosen = [name for name in TABLES if not names or name in names]
-        parts += [f"## {setting}"] if chosen else []
-        for name in chosen:
-            title, cell = TABLES[name]
-            title = title.format(reference=results.reference(setting))
-            parts += [f"### {title}", by_algorithm(results, setting, cell, name)]
+        own = _of_setting(results, setting, [n for n in NAMES if not names or n in names])
+        parts += [f"## {setting}", *own] if own else []
     if not names or "precision" in names:
         parts += [part for part in [precision_table(results)] if part]
     return "\n\n".join(parts) + "\n"
+
+
+def _of_setting(results: Results, setting: Setting, names: Sequence[str]) -> list[str]:
+    """Titles and tables in turn."""
+    parts = []
+    for name in names:
+        if name in TABLES:
+            title, cell = TABLES[name]
+            title = title.format(reference=results.reference(setting))
+            parts += [f"### {title}", by_algorithm(results, setting, cell, name)]
+        elif name in SETUPS:
+            title, make = SETUPS[name]
+            table = make(results, setting)
+            parts += [] if table is None else [f"### {title}", table]
+    notes = _unsupported(results, setting)
+    return [*parts, notes] if notes and set(names) & set(TABLES) else parts
 
 
 def cases_table(results: Results) -> str:
@@ -76,16 +89,41 @@ def by_algorithm(results: Results, setting: Setting, cell: Cell, name: str) -> s
     rows = [[case, *(_shown(results, setting, case, a, cell) for a in names)] for case in cases]
     if name == "ratio":
         reference = results.reference(setting)
-        means = [geometric_mean(results.ratios(setting, a, reference).values()) for a in names]
-        rows.append(["geometric mean", *("-" if m is None else f"{m:.3g}" for m in means)])
+        found = [results.ratios(setting, a, reference) for a in names]
+        means = [mean_cell([f.get(case) for case in cases], len(cases)) for f in found]
+        rows.append([_mean_of(cases), *means])
     return markdown([["case", *names], *rows])
+
+
+def _mean_of(cases: Sequence[str]) -> str:
+    return f"geometric mean, {len(cases)} cases"
 
 
 def _shown(results: Results, setting: Setting, case: str, algorithm: str, cell: Cell) -> str:
     row = results.row(setting, case, algorithm)
     if row is None:
         return ""
-    return str(row["error"]) if "error" in row else cell(results, setting, case, algorithm)
+    if "error" in row:
+        return "-" if row["error"] == UNSUPPORTED else str(row["error"])
+    return cell(results, setting, case, algorithm)
+
+
+UNSUPPORTED = UnsupportedAlgorithmError.__name__
+
+
+def _unsupported(results: Results, setting: Setting) -> str:
+    """A line for each algorithm that does not support some of the cases."""
+    lines = []
+    for algorithm in results.algorithms(setting):
+        rows = [results.row(setting, case, algorithm) for case in results.cases(setting)]
+        refused = [row for row in rows if row is not None and row.get("error") == UNSUPPORTED]
+        if refused:
+            message = str(refused[0].get("message", "")).removeprefix(f"algorithm {algorithm!r} ")
+            lines.append(
+                f"A dash of `{algorithm}`: {len(refused)} of {len(rows)} cases are not supported; "
+                f"of {refused[0]['case']} it says: {message}."
+            )
+    return "\n\n".join(lines)
 
 
 # ---- cells --------------------------------------------------------------------------------------
@@ -141,6 +179,13 @@ TABLES: dict[str, tuple[str, Cell]] = {
 }
 
 
+SETUPS: dict[str, tuple[str, Callable[[Results, Setting], str | None]]] = {
+    "auto": ("Set-up of auto [ms], and over the vendor's analysis", auto_table),
+    "steps": ("Steps of a set-up [ms]", steps_table),
+}
+NAMES = ("cases", *TABLES, *SETUPS, "precision")
+
+
 def precision_table(results: Results) -> str:
     """t(float32) / t(float64), which is speed in double over speed in single (003, figure 10)."""
     parts = []
@@ -152,8 +197,8 @@ def precision_table(results: Results) -> str:
             continue
         found = {a: {c: precision(results, double, c, a) for c in cases} for a in names}
         rows = [[c, *(_number(found[a][c]) for a in names)] for c in cases]
-        means = [geometric_mean(v for v in found[a].values() if v) for a in names]
-        rows.append(["geometric mean", *map(_number, means)])
+        means = [mean_cell(list(found[a].values()), len(cases), ".2f") for a in names]
+        rows.append([_mean_of(cases), *means])
         title = f"## Speed in double precision, single = 1: {double.op}"
         parts += [title, markdown([["case", *names], *rows])]
     return "\n\n".join(parts)

@@ -10,12 +10,13 @@ import scipy.sparse as sp
 
 import gpuilu
 from gpuilu.backend import cuda, partition
-from gpuilu.bench import prepare, products, race, runs
+from gpuilu.bench import analyses, prepare, products, race, runs
 from gpuilu.bench.cases import CASES, Case
 from gpuilu.bench.measure import Solver
 from gpuilu.bench.measure import measure as rows_of
 from gpuilu.bench.record import Record
 from gpuilu.bench.systems import Problem, System, flop
+from gpuilu.dag import level_sets
 from gpuilu.trsv.base import algorithms
 from gpuilu.trsv.serial import Serial
 
@@ -265,18 +266,43 @@ def test_products_and_transposes_are_measured_beside_the_solves(quick):
     rows = products.measure_products(system(), budget_s=1)
     assert [(r["op"], r["algorithm"], r["phase"]) for r in rows] == [
         ("spmv", "scipy", "run"),
-        ("transpose", "scipy", "run"),
         ("spgemm", "scipy", "run"),
+        ("transpose", "scipy", "run"),
         ("transpose", "gpuilu", "run"),
     ]
     assert all(r["ms"] > 0 and "error" not in r for r in rows)
-    assert rows[2]["flop"] == 2 * (1 * 2 + 2 * 2 + 1 * 2)
+    assert rows[1]["flop"] == 2 * (1 * 2 + 2 * 2 + 1 * 2)
 
 
 def test_the_operations_of_a_product_are_those_of_its_terms():
     T = system().triangles[0]
     dense = (L3.toarray() != 0).astype(int)
     assert flop(T) == 2 * (dense @ dense).sum()
+
+
+# ---- analyses -----------------------------------------------------------------------------------
+
+
+def test_the_steps_of_a_set_up_are_measured_each_alone(quick):
+    rows = analyses.measure_analyses(system(), budget_s=1)
+    assert [(r["op"], r["algorithm"], r["phase"]) for r in rows] == [
+        ("in_degree", "gpuilu", "run"),
+        ("count_levels", "self_scheduled", "run"),
+        ("levels", "self_scheduled", "run"),
+        ("levels", "kahn", "run"),
+        ("transpose", "scipy", "run"),
+        ("transpose", "gpuilu", "run"),
+    ]
+    assert all(r["ms"] > 0 and "error" not in r for r in rows)
+
+
+def test_analyses_that_do_not_agree_are_a_failure(quick, monkeypatch):
+    wrong = np.array([0, 1, 1], np.int32)
+    monkeypatch.setattr(analyses, "kahn_levels", lambda T, *t: level_sets(wrong))
+    rows = analyses.measure_analyses(system(), budget_s=1)
+    assert {r["algorithm"]: r["error"] for r in rows if "error" in r} == {
+        "kahn": "LevelsDifferError"
+    }
 
 
 # ---- runs ---------------------------------------------------------------------------------------
@@ -308,6 +334,10 @@ def test_a_run_measures_what_the_record_lacks_and_nothing_else(tmp_path):
     ran(record, told=told, dtypes=("float64", "float32"), products=True)
     assert len(told) == 2 + 4
     assert record.rows[: len(before)] == before
+    for _ in range(2):
+        ran(record, told=told, analyses=True)
+        assert len(told) == 2 + 4 + 2
+    assert {"levels", "in_degree"} <= {r["op"] for r in record.rows}
 
 
 def test_a_case_that_cannot_be_built_is_told_and_the_next_is_measured():

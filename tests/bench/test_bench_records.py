@@ -213,7 +213,8 @@ def test_the_tables_show_every_quantity_of_every_case():
     assert cells(shown, "g3d7_128")[0][1:] == [f"{ms:.4g}" for ms in expected]
     shown = tables.document(record, ["ratio"])
     assert cells(shown, "g3d7_128")[0][1:] == [f"{expected[1] / expected[0]:.3g}", "1"]
-    assert cells(shown, "geometric mean")[0] == ["geometric mean", *cells(shown, "g3d7_128")[0][1:]]
+    mean = cells(shown, "geometric mean, 1 cases")[0]
+    assert mean[1:] == cells(shown, "g3d7_128")[0][1:]
     for title, _ in tables.TABLES.values():
         assert title.format(reference="cusparse") in text
     assert "Speed in double precision, single = 1: lower" in text
@@ -223,6 +224,48 @@ def test_a_failure_is_shown_by_its_name():
     rows = [fakes.row("road_1M", "cusparse"), fakes.row(ms=None, error="SolveStalledError")]
     text = tables.document(Record(None, fakes.header(), rows), ["solve"])
     assert cells(text, "g3d7_128")[0][1] == "SolveStalledError"
+
+
+def test_what_is_not_supported_is_a_dash_with_the_reason_below_the_table():
+    rows = [fakes.row(case, "cusparse") for case in ("g3d7_128", "road_1M")]
+    rows += [
+        fakes.row("road_1M", ms=0.25),
+        fakes.row(ms=None, error="UnsupportedAlgorithmError", message="algorithm 'row' cannot"),
+    ]
+    text = tables.document(Record(None, fakes.header(), rows), ["ratio"])
+    assert cells(text, "g3d7_128")[0][1:] == ["-", "1"]
+    assert cells(text, "geometric mean, 2 cases")[0][1:] == ["4 (1 cases)", "1"]
+    assert "Unsupported" not in text
+    assert "A dash of `row`: 1 of 2 cases are not supported; of g3d7_128 it says: cannot." in text
+
+
+def test_the_set_up_of_auto_stands_beside_the_analysis_of_the_vendor():
+    rows = [
+        fakes.row(algorithm="auto", phase="setup", ms=9.0, chosen="blocked"),
+        fakes.row(algorithm="auto", phase="setup_once", ms=3.0, chosen="row"),
+        fakes.row(algorithm="cusparse", phase="setup", ms=6.0),
+        fakes.row(algorithm="cusparse", ms=1.0),
+    ]
+    text = tables.document(Record(None, fakes.header(), rows), ["auto"])
+    expected = ["g3d7_128", "6", "blocked", "9", "1.5", "row", "3", "0.5"]
+    assert cells(text, "g3d7_128") == [expected]
+    assert "###" not in tables.document(Record(None, fakes.header(), rows[2:]), ["auto"])
+
+
+def test_the_steps_of_a_set_up_are_shown_as_ratios_to_what_they_are_to_be_compared_with():
+    steps = {
+        ("in_degree", "gpuilu"): 0.1,
+        ("transpose", "gpuilu"): 3.0,
+        ("transpose", "cupyx"): 2.0,
+        ("count_levels", "self_scheduled"): 1.0,
+        ("levels", "self_scheduled"): 2.0,
+        ("levels", "kahn"): 8.0,
+    }
+    rows = [fakes.row(op=o, algorithm=a, phase="run", ms=ms) for (o, a), ms in steps.items()]
+    rows.append(fakes.row(algorithm="cusparse", ms=4.0))
+    text = tables.document(Record(None, fakes.header(), rows), ["steps"])
+    (found,) = cells(text, "g3d7_128")
+    assert found[1:] == ["0.1", "3", "2", "1", "2", "8", "4", "1.5", "0.25", "0.5", "4"]
 
 
 def test_an_early_win_of_a_cheap_set_up_is_shown_as_one():
