@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -75,11 +76,15 @@ def _style(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     colours = {name: palette[2 * k % 18 + k // 9 % 2] for k, name in enumerate(others)}
     colours |= {"auto": "tab:red", REFERENCE: "black"}
     style = {
-        name: {"color": colours[name], "marker": MARKERS[k % len(MARKERS)]}
+        name: {"color": colours[name], "marker": MARKERS[k % len(MARKERS)], "markersize": 7}
+        | {"markeredgecolor": "white", "markeredgewidth": 0.5}
         for k, name in enumerate(names)
     }
+    if REFERENCE in style:  # below the others, which crowd around it
+        style[REFERENCE] |= {"markersize": 8, "zorder": 1.5}
     if "auto" in style:  # a ring around what it chose
-        style["auto"] |= {"markersize": 11, "markerfacecolor": "none", "zorder": 3}
+        ring = {"markerfacecolor": "none", "markeredgecolor": "tab:red", "markeredgewidth": 1.2}
+        style["auto"] |= {"markersize": 12, "zorder": 3} | ring
     return style
 
 
@@ -109,6 +114,11 @@ def _legend(figure: Any) -> None:
     figure.legend(handles.values(), handles, loc="outside right upper")
 
 
+def _log_grid(axes: Any) -> None:
+    axes.grid(alpha=0.4)
+    axes.grid(alpha=0.12, which="minor")
+
+
 # ---- throughput against parallelism -------------------------------------------------------------
 
 
@@ -126,7 +136,7 @@ def _throughput(results: Results, figure_class: Any) -> Drawn:
         axes.set(xscale="log", yscale="log", title=_title(results, setting))
         axes.set_xlabel("parallelism: rows a level, n / levels")
         axes.set_ylabel("throughput, 2 nnz / t [GFLOPS]")
-        axes.grid(alpha=0.3, which="both")
+        _log_grid(axes)
         _legend(figure)
         drawn.append((_ending(setting, _whole(results)[0]), figure))
     return drawn
@@ -136,46 +146,55 @@ def _throughput(results: Results, figure_class: Any) -> Drawn:
 
 
 def _ratio(results: Results, figure_class: Any) -> Drawn:
-    """A panel for each algorithm, a bar for each case."""
+    """A map with a row for each case, a column for each algorithm, and the means below."""
     drawn = []
     for setting in _whole(results):
         reference = results.reference(setting)
         names = [a for a in results.algorithms(setting) if a != reference]
         ratios = {a: found for a in names if (found := results.ratios(setting, a, reference))}
         if ratios:
-            figure = _bars(ratios, results.cases(setting), figure_class)
-            figure.suptitle(_title(results, setting))
-            figure.supxlabel(f"speed of the solve, {reference} = 1 (more is better)")
+            figure = _map(ratios, results.cases(setting), figure_class)
+            title = f"{_title(results, setting)}: speed of the solve, {reference} = 1"
+            figure.suptitle(f"{title} (more is better)", fontsize=11)
             drawn.append((_ending(setting, _whole(results)[0]), figure))
     return drawn
 
 
-def _bars(ratios: dict[str, dict[str, float]], cases: Sequence[str], figure_class: Any) -> Any:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _map(ratios: dict[str, dict[str, float]], cases: Sequence[str], figure_class: Any) -> Any:
+    """Blue where faster, red where slower than 1, by the logarithm; a dash where there is none."""
+    from matplotlib.colors import SymLogNorm
 
-    columns = min(4, len(ratios))
-    lines = -(-len(ratios) // columns)
-    height = 1.4 + lines * (0.8 + 0.2 * len(cases))
-    figure = figure_class(figsize=(3.0 + 2.6 * columns, height), layout="constrained")
-    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
-    every = [v for found in ratios.values() for v in found.values()]
-    for axes, (name, found) in zip(grid.flat, ratios.items(), strict=False):
-        values = [found.get(case, 1.0) for case in cases]
-        colours = ["tab:blue" if v >= 1 else "tab:orange" for v in values]
-        axes.barh(range(len(cases)), [v - 1 for v in values], left=1.0, color=colours)
-        axes.axvline(1.0, color="black", linewidth=0.8)
-        axes.set(xscale="log", xlim=(min(0.5, *every) / 1.2, max(2.0, *every) * 1.2))
-        axes.set_title(f"{name}: mean {geometric_mean(found.values()) or 0:.2f}", fontsize=10)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=12))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_yticks(range(len(cases)), cases, fontsize=8)
-        axes.tick_params(axis="x", labelsize=8, labelbottom=True)
-        axes.grid(axis="x", alpha=0.3)
-    grid[0, 0].invert_yaxis()
-    for axes in list(grid.flat)[len(ratios) :]:
-        axes.remove()
+    rows = [[found.get(case) for found in ratios.values()] for case in cases]
+    rows.append([geometric_mean(found.values()) for found in ratios.values()])
+    values = [[math.log10(v) if v else math.nan for v in row] for row in rows]
+    size = 2.2 + 0.72 * len(ratios), 1.5 + 0.3 * len(rows)
+    figure = figure_class(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    norm = SymLogNorm(0.3, vmin=-2.0, vmax=2.0)  # pale only near 1
+    axes.imshow(values, cmap="RdBu", norm=norm, aspect="auto", alpha=0.75)
+    for k, row in enumerate(rows):
+        for j, v in enumerate(row):
+            pale = v is None or abs(math.log10(v)) < 0.9
+            look = {"color": "black" if pale else "white", "fontsize": 10}
+            look["fontweight"] = "bold" if k == len(cases) else "normal"
+            axes.text(j, k, _short(v), ha="center", va="center", **look)
+    axes.axhline(len(cases) - 0.5, color="black", linewidth=1.5)
+    counts = [
+        "" if len(found) == len(cases) else f" ({len(found)} cases)" for found in ratios.values()
+    ]
+    labels = [f"{a}{count}" for a, count in zip(ratios, counts, strict=True)]
+    axes.set_xticks(range(len(ratios)), labels, rotation=40, ha="left", rotation_mode="anchor")
+    axes.set_yticks(range(len(rows)), [*cases, "geometric mean"])
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     return figure
+
+
+def _short(value: float | None) -> str:
+    """Two or three digits; a dash for nothing."""
+    if value is None:
+        return "-"
+    digits = 0 if value >= 9.95 else 1 if value >= 0.995 else 2 if value >= 0.0995 else 3
+    return f"{value:.{digits}f}"
 
 
 # ---- single against double ----------------------------------------------------------------------
@@ -192,15 +211,18 @@ def _precision(results: Results, figure_class: Any) -> Drawn:
             for a in results.algorithms(double)
         }
         found = {a: values for a, values in found.items() if values}
-        figure = figure_class(figsize=(2.5 + 0.9 * len(found), 5.5), layout="constrained")
+        figure = figure_class(figsize=(2.5 + 0.65 * len(found), 5.5), layout="constrained")
         axes = figure.add_subplot()
-        axes.boxplot(list(found.values()), tick_labels=list(found))
+        counts = {a: "" if len(v) == len(cases) else f" ({len(v)})" for a, v in found.items()}
+        labels = [f"{a}{count}" for a, count in counts.items()]
+        axes.boxplot(list(found.values()), tick_labels=labels)
         axes.axhline(1.0, color="black", linewidth=0.8)
         axes.axhline(0.5, color="gray", linewidth=0.8, linestyle=":")
-        axes.set_ylim(0, max(1.2, 1.05 * max(max(v) for v in found.values())))
+        every = [v for values in found.values() for v in values]
+        axes.set_ylim(min(0.4, 0.95 * min(every)), max(1.2, 1.05 * max(every)))
         axes.set_ylabel("speed in double precision, single = 1")
-        axes.set_title(f"{_title(results)}, {double.op}, {len(cases)} cases", fontsize=10)
-        axes.tick_params(axis="x", rotation=35)
+        axes.set_title(f"{_title(results)}, {double.op}, {len(cases)} cases", fontsize=11)
+        axes.set_xticks(axes.get_xticks(), labels, rotation=35, ha="right", rotation_mode="anchor")
         axes.grid(axis="y", alpha=0.3)
         drawn.append((_ending(double, _whole(results)[0]), figure))
     return drawn
@@ -225,13 +247,14 @@ def _aspect(results: Results, figure_class: Any) -> Drawn:
         for axes, (stencil, cases) in zip(panels, stencils.items(), strict=False):
             for name, style in styles.items():
                 rows = [results.good(setting, case, name) for case in cases]
-                values = [gflops(row) if row else float("nan") for row in rows]
-                axes.plot(range(len(cases)), values, label=name, **style)
+                values = [gflops(row) if row else math.nan for row in rows]
+                if any(rows):
+                    axes.plot(range(len(cases)), values, label=name, **style)
             labels = [case.split("_")[1] for case in cases]
             axes.set_xticks(range(len(cases)), labels, fontsize=9)
             axes.set(yscale="log", title=f"{stencil[1]}-D, {stencil[3:]} points", xlabel="grid")
             axes.set_ylabel("2 nnz / t [GFLOPS]")
-            axes.grid(alpha=0.3, which="both")
+            _log_grid(axes)
         _legend(figure)
         figure.suptitle(_title(results, setting))
         drawn.append((_ending(setting, _whole(results)[0]), figure))
@@ -265,14 +288,14 @@ def _shares(results: Results, figure_class: Any) -> Drawn:
             line = "--" if name in PRODUCTS else "-"
             values = [_mean_gflops(results, s, cases, name) for s in settings]
             if any(v is not None for v in values):
-                numbers = [float("nan") if v is None else v for v in values]
+                numbers = [math.nan if v is None else v for v in values]
                 axes.plot(positions, numbers, linestyle=line, label=name, **style)
         axes.set(xscale="log", yscale="log", title=f"{title}: {len(cases)} cases")
         axes.set_xticks(positions, [str(p) for p in positions])
         axes.set_xticks([], minor=True)
         axes.set_xlabel("multiprocessors")
         axes.set_ylabel("geometric mean of 2 nnz / t [GFLOPS]")
-        axes.grid(alpha=0.3, which="both")
+        _log_grid(axes)
     _legend(figure)
     figure.suptitle(
         f"{_title(results, whole)}; dashed: CuPy (spgemm by its own operations, not 2 nnz)"
