@@ -60,7 +60,7 @@ def add_parser(commands: Any) -> None:
     merging.set_defaults(run=_merge)
     _add_tables(inner.add_parser("tables", help="a record as Markdown tables"))
     drawing = inner.add_parser("figures", help="a record as PNG files (needs matplotlib)")
-    drawing.add_argument("record", metavar="RECORD")
+    drawing.add_argument("records", metavar="RECORD", nargs="+")
     drawing.add_argument("--folder", default=".", help="where they are put; default: here")
     drawing.add_argument("--figures", type=_names, default=[], help=_among(figures.FIGURES))
     drawing.set_defaults(run=_figures)
@@ -68,7 +68,7 @@ def add_parser(commands: Any) -> None:
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("record", metavar="RECORD")
+    add("records", metavar="RECORD", nargs="+", help="of several of one card the newest row wins")
     add("--tables", type=_names, default=[], help=_among(tables.NAMES))
     add("--papers", action="store_true", help="the papers' claims beside the record's numbers")
     add("--into", metavar="FILE", help="with --papers: replace the table in that file")
@@ -199,8 +199,14 @@ def _merge(options: argparse.Namespace) -> int:
     return 0
 
 
+def _loaded(paths: Sequence[str]) -> Record:
+    """One record, or several as one."""
+    records = [load(path) for path in paths]
+    return records[0] if len(records) == 1 else merge(records)
+
+
 def _tables(options: argparse.Namespace) -> int:
-    record = load(options.record)
+    record = _loaded(options.records)
     if not options.papers:
         print(tables.document(record, options.tables), end="")
         return 0
@@ -213,6 +219,6 @@ def _tables(options: argparse.Namespace) -> int:
 
 
 def _figures(options: argparse.Namespace) -> int:
-    for path in figures.draw(load(options.record), options.folder, options.figures):
+    for path in figures.draw(_loaded(options.records), options.folder, options.figures):
         print(path)
     return 0

@@ -14,15 +14,15 @@ __all__ = ["claims_table", "written_into"]
 
 
 def claims_table(record: Record | None) -> str:
-    """Every claim as a row of a Markdown table; without a record the last column is empty."""
+    """Every claim as a row of a Markdown table; without a record the last two columns are empty."""
     results = None if record is None else Results(record)
     card = "measured" if results is None else f"measured on {results.header['card']}"
-    head = ["paper", "claim", "on", "theirs", card]
-    rows = [
-        [c.paper, c.text, c.card, c.theirs, "" if results is None else c.ours(results)]
-        for c in CLAIMS
-    ]
-    return markdown([head, *rows], left=5)
+    head = ["paper", "claim", "on", "theirs", card, "same winner"]
+    rows = []
+    for c in CLAIMS:
+        ours = ["", ""] if results is None else [c.ours(results), c.verdict(results)]
+        rows.append([c.paper, c.text, c.card, c.theirs, *ours])
+    return markdown([head, *rows], left=len(head))
 
 
 BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"

@@ -127,6 +127,17 @@ def test_tables_are_chosen_by_name(run, saved):
     assert "### Solve [ms]" not in output
 
 
+def test_several_records_are_shown_as_one(run, saved, tmp_path):
+    other = fakes.record(["fem2d_rcm"], ["row", "cusparse"], ["float64"])
+    other.path = tmp_path / "more.json"
+    other.save()
+    code, output, _ = run("bench", "tables", saved, other.path, "--tables", "ratio")
+    assert code == 0
+    assert "geometric mean, 3 cases" in output
+    code, output, _ = run("bench", "tables", saved, other.path, "--papers")
+    assert (code, "TileSpTRSV" in output) == (0, True)
+
+
 def test_the_papers_claims_are_put_into_a_file(run, saved, tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text(f"{BEGIN}\n{END}\n")

@@ -306,7 +306,7 @@ def test_the_claims_of_every_paper_stand_beside_our_numbers():
     mean = geometric_mean(
         fakes.solve_ms(c, "cusparse") / fakes.solve_ms(c, "syncfree") for c in fakes.SIZES
     )
-    assert f"geometric mean {mean:.2f}x over {len(fakes.SIZES)} cases" in lines[0]
+    assert f"geometric mean {mean:.3g}x over {len(fakes.SIZES)} cases" in lines[0]
 
 
 def test_a_claim_without_numbers_says_so():
@@ -322,9 +322,30 @@ def test_the_claims_of_paper_004_are_about_both_sweeps_where_they_were_measured(
     ]
     claim = next(c for c in claims.CLAIMS if c.text == "SLFC over csrsv2, 2-D 5-point grids")
     both = Results(Record(None, fakes.header(), rows))
-    assert claim.ours(both) == "3.00x (g2d5_1024x1024)"
+    assert claim.ours(both) == "3x (g2d5_1024x1024)"
     lower = Results(Record(None, fakes.header(), rows[:2]))
-    assert claim.ours(lower) == "1.00x (g2d5_1024x1024) (lower solve only)"
+    assert claim.ours(lower) == "1x (g2d5_1024x1024) (lower solve only)"
+
+
+@pytest.mark.parametrize(("theirs", "verdict"), [(2.0, "yes"), (1.0, "level"), (0.5, "no")])
+def test_a_claim_says_whether_the_same_one_wins(theirs, verdict):
+    rows = [fakes.row(algorithm="syncfree"), fakes.row(algorithm="cusparse", ms=theirs)]
+    results = Results(Record(None, fakes.header(), rows))
+    assert claims.CLAIMS[0].text == "sync-free over csrsv2, double"
+    assert claims.CLAIMS[0].verdict(results) == verdict
+    single = claims.CLAIMS[1]
+    assert (single.ours(results), single.verdict(results)) == (claims.NOTHING, "")
+    table = papers.claims_table(Record(None, fakes.header(), rows))
+    assert table.splitlines()[2].split("|")[-2].strip() == verdict
+
+
+def test_an_algorithm_that_both_sweeps_were_not_measured_of_is_judged_by_the_lower_solve():
+    rows = [fakes.row(algorithm=a, op="apply") for a in ("row", "cusparse")]
+    rows += [fakes.row(algorithm="selfsched_col"), fakes.row(algorithm="cusparse", ms=3.0)]
+    claim = next(c for c in claims.CLAIMS if c.text == "SLFC over csrsv2, 3-D 7-point grids")
+    results = Results(Record(None, fakes.header(), rows))
+    assert claim.ours(results) == "3x (g3d7_128) (lower solve only)"
+    assert claim.verdict(results) == "yes"
 
 
 def test_the_table_replaces_what_is_between_its_marks(tmp_path):
