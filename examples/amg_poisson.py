@@ -69,12 +69,12 @@ def compared(options, ml, b, name, built_ms, same):
 
 def write(options, ml, pairs, others):
     """The files asked for."""
-    if options.plot:
-        compare.plot(pairs, options.plot, others)
     if options.json:
         grid = "x".join(map(str, options.grid))
         case = f"poisson {grid} {options.hierarchy} {options.cycle}"
         compare.write_record(options.json, case, ml, pairs, others)
+    if options.plot:
+        compare.plot(pairs, options.plot, others)
 
 
 def parse_options():
