@@ -26,6 +26,8 @@ class LevelsDifferError(GpuiluError, ArithmeticError):
 class Step(Contender):
     """A step that makes an array from the pattern of the first triangle."""
 
+    timed = frozenset({"solve"})
+
     def __init__(self, name: str, system: System) -> None:
         super().__init__(name, system)
         self.T = system.triangles[0]

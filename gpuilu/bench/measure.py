@@ -70,7 +70,7 @@ class Solver(Contender):
 class Chosen(Solver):
     """The set-up of "auto": choosing, and the plans of what is chosen, as a preconditioner does."""
 
-    sets_up_only = True
+    timed = frozenset({"setup"})  # the solves are those of the algorithm itself
 
     def __init__(self, system: System, expected_solves: int) -> None:
         self.expected_solves = expected_solves

@@ -19,6 +19,8 @@ __all__ = ["PRODUCTS", "measure_products", "product_row", "transposes"]
 class Product(Contender):
     """A function of the triangle in the host library's CSR format."""
 
+    timed = frozenset({"solve"})
+
     def __init__(self, name: str, system: System, function: Callable[[Any, Any], Any]) -> None:
         super().__init__(name, system)
         self.function = function
@@ -39,6 +41,8 @@ class Product(Contender):
 
 class OwnTranspose(Contender):
     """The transpose as a triangle of this package."""
+
+    timed = frozenset({"solve"})
 
     def build(self) -> None:
         pass

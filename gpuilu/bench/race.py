@@ -32,7 +32,7 @@ LATE = 0.125  # of a share: solves up to this long are compared with the first a
 class Contender(ABC):
     """One thing to be timed: set up anew by `build`, then run again and again."""
 
-    sets_up_only = False  # its runs are another contender's
+    timed = frozenset({"setup", "solve"})
     is_lazy = False  # does its set-up at the first run: building only makes ready what it is given
 
     def __init__(self, name: str, system: System) -> None:
@@ -75,7 +75,7 @@ class Contender(ABC):
     def settle(self, share_s: float) -> None:
         """Begin to count the time spent; a solve beyond the share is measured already."""
         self.spent_s = 0.0
-        if self.solve_s > share_s and not self.sets_up_only:
+        if self.solve_s > share_s and "solve" in self.timed:
             self.solves_ms.append(1e3 * self.solve_s)
             self.spent_s = self.solve_s
 
@@ -87,7 +87,7 @@ class Contender(ABC):
 
     def wants_round(self, share_s: float) -> bool:
         """Whether there is time for another round; for the first there always is."""
-        if self.error is not None or self.sets_up_only:
+        if self.error is not None or "solve" not in self.timed:
             return False
         return not self.solves_ms or self.spent_s < share_s / 2
 
@@ -106,7 +106,7 @@ class Contender(ABC):
     def wants_rebuild(self, share_s: float) -> bool:
         """Whether to time the set-up again: a few times if cheap, more often if there is time."""
         found = self.setups_ms
-        if self.error is not None or len(found) >= REBUILDS:
+        if self.error is not None or "setup" not in self.timed or len(found) >= REBUILDS:
             return False
         cheap = len(found) < FEWEST_REBUILDS and max(found, default=0.0) < 1e3 * CHEAP_S
         return cheap or self.spent_s < share_s

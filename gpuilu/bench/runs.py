@@ -18,7 +18,7 @@ from gpuilu.bench.prepare import Store
 from gpuilu.bench.products import PRODUCTS, measure_products
 from gpuilu.bench.record import Record
 from gpuilu.bench.systems import OPS, Problem, System
-from gpuilu.errors import OptionError, UnknownAlgorithmError
+from gpuilu.errors import OptionError, UnknownAlgorithmError, UnsupportedAlgorithmError
 from gpuilu.trsv.base import algorithms
 
 __all__ = ["Request", "lacks", "names_on", "run"]
@@ -210,10 +210,15 @@ def _told(problem: Problem, share: float) -> str:
 
 
 def _brief(rows: Sequence[dict[str, Any]]) -> str:
-    """The fastest solve, and what failed."""
+    """The fastest solve, and what failed; what is not supported is no failure."""
     solves = {row["algorithm"]: row for row in rows if row["phase"] == "solve"}
     good = {name: row["ms"] for name, row in solves.items() if "error" not in row}
-    failed = [f"{row['algorithm']} {row['error']}" for row in rows if "error" in row]
+    unsupported = UnsupportedAlgorithmError.__name__
+    failed = [
+        f"{row['algorithm']} {row['error']}"
+        for row in rows
+        if row.get("error", unsupported) != unsupported
+    ]
     text = []
     if good:
         name = min(good, key=lambda name: (good[name], name == "auto"))

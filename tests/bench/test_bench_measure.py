@@ -259,6 +259,28 @@ def test_a_cheap_set_up_is_timed_a_few_times_and_a_dear_one_once_when_the_time_i
     assert len(serial.setups_ms) == race.FEWEST_REBUILDS
 
 
+def test_a_contender_is_timed_in_the_phases_that_it_names(quick):
+    class Solves(Solver):
+        timed = frozenset({"solve"})
+
+    class SetsUp(Solver):
+        timed = frozenset({"setup"})
+
+    solves, sets_up = (kind("serial", system(), Serial) for kind in (Solves, SetsUp))
+    race.race([solves, sets_up], 1.0)
+    assert (bool(solves.solves_ms), bool(solves.setups_ms)) == (True, False)
+    assert (bool(sets_up.solves_ms), bool(sets_up.setups_ms)) == (False, True)
+
+
+def test_the_progress_names_failures_but_not_what_is_unsupported():
+    def row(**words):
+        return {"algorithm": "row", "phase": "solve", "ms": 1.0, **words}
+
+    good, stalled = row(algorithm="serial"), row(error="SolveStalledError")
+    refused = row(algorithm="level", error="UnsupportedAlgorithmError")
+    assert runs._brief([good, stalled, refused]) == "serial 1 ms, row SolveStalledError"
+
+
 # ---- products -----------------------------------------------------------------------------------
 
 
