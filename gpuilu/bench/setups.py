@@ -37,7 +37,13 @@ def auto_table(results: Results, setting: Setting) -> str | None:
 
 
 def steps_table(results: Results, setting: Setting) -> str | None:
-    """Transposition over the library's; levels over one of the vendor's solves, and over Kahn's."""
+    """Transposition over the library's; levels over one of the vendor's solves; Kahn's over those.
+
+    The steps are those of the first triangle, so they stand beside the first `op` alone.
+    """
+    alike = (s for s in results.settings() if replace(s, op=setting.op) == setting)
+    if next(alike, setting) != setting:
+        return None
     cases = [c for c in results.cases() if _step(results, setting, c, "levels", "kahn") is not None]
     if not cases:
         return None

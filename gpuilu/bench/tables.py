@@ -56,14 +56,15 @@ def _of_setting(results: Results, setting: Setting, names: Sequence[str]) -> lis
     """Titles and tables in turn."""
     parts = []
     for name in names:
+        title, table = "", None
         if name in TABLES:
             title, cell = TABLES[name]
-            title = title.format(reference=results.reference(setting))
-            parts += [f"### {title}", by_algorithm(results, setting, cell, name)]
+            table = by_algorithm(results, setting, cell, name)
         elif name in SETUPS:
             title, make = SETUPS[name]
             table = make(results, setting)
-            parts += [] if table is None else [f"### {title}", table]
+        if table is not None:
+            parts += [f"### {title.format(reference=results.reference(setting))}", table]
     notes = _unsupported(results, setting)
     return [*parts, notes] if notes and set(names) & set(TABLES) else parts
 
@@ -180,7 +181,7 @@ TABLES: dict[str, tuple[str, Cell]] = {
 
 
 SETUPS: dict[str, tuple[str, Callable[[Results, Setting], str | None]]] = {
-    "auto": ("Set-up of auto [ms], and over the vendor's analysis", auto_table),
+    "auto": ("Set-up of auto [ms], and over that of {reference}", auto_table),
     "steps": ("Steps of a set-up [ms]", steps_table),
 }
 NAMES = ("cases", *TABLES, *SETUPS, "precision")

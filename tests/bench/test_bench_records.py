@@ -266,6 +266,9 @@ def test_the_steps_of_a_set_up_are_shown_as_ratios_to_what_they_are_to_be_compar
     text = tables.document(Record(None, fakes.header(), rows), ["steps"])
     (found,) = cells(text, "g3d7_128")
     assert found[1:] == ["0.1", "3", "2", "1", "2", "8", "4", "1.5", "0.25", "0.5", "4"]
+    rows.append(fakes.row(algorithm="cusparse", op="apply", ms=8.0))
+    again = tables.document(Record(None, fakes.header(), rows), ["steps"])
+    assert again == text, "they are not those of both triangles"
 
 
 def test_an_early_win_of_a_cheap_set_up_is_shown_as_one():
