@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse as sp
-from cases import DTYPES, all_patterns, chain, every_algorithm, forced, layered, triangle
+from cases import (
+    DTYPES,
+    all_patterns,
+    chain,
+    every_algorithm,
+    forced,
+    layered,
+    skipped_where_refused,
+    triangle,
+)
 
 import gpuilu
 
@@ -28,7 +37,9 @@ def solver(T, *, lower=True, unit_diagonal=False, **keywords):
 def test_a_chain_counts_its_rows_exactly_in_both_directions(name, device, n):
     L, counted = -chain(n), np.arange(1.0, n + 1)
     keywords = {"unit_diagonal": True, **forced(name, device)}
-    np.testing.assert_array_equal(solver(L, **keywords) @ np.ones(n), counted)
+    with skipped_where_refused(name, device):
+        S = solver(L, **keywords)
+    np.testing.assert_array_equal(S @ np.ones(n), counted)
     U = sp.csr_array(L.T)
     np.testing.assert_array_equal(solver(U, lower=False, **keywords) @ np.ones(n), counted[::-1])
 
