@@ -36,6 +36,10 @@ def test_every_case_form_and_width_has_a_small_backward_error(cp, csp, name, dty
                 x = S.solve(cp.asarray(b), trans)
                 assert isinstance(x, cp.ndarray)
                 assert error_of(op(sp.csr_array(T), trans), x, b) <= LIMIT
+                if algorithm in REPEATABLE and not algorithms()[algorithm, "cuda"].vendor:
+                    in_place = cp.asarray(b)
+                    S.solve(in_place, trans, out=in_place)
+                    assert bool((in_place == x).all())
 
 
 @pytest.mark.parametrize("unit", [False, True])
