@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from gpuilu.application import Application
-from gpuilu.backend import cuda
+from gpuilu.backend import cuda, namespace
 from gpuilu.errors import ShapeMismatchError, require_choice
 from gpuilu.info import Info
 from gpuilu.operands import as_operator, is_operator
@@ -97,8 +97,10 @@ class Preconditioner(LinearOperator):
             x, b = operands(b, dtype, out)
             self._apply(x, b, form)
         else:
-            x = moved(b, dtype, application.device)
-            self._apply(x, None, form)
+            b = moved(b, dtype, application.device)
+            # Not in place: some plans need more scratch for that, and keep it.
+            x = namespace(b).empty_like(b)
+            self._apply(x, b, form)
             x = moved(x, dtype, here)
             application.raise_known_trouble()
         if out is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -57,6 +58,22 @@ def forced(name, device):
         pytest.skip(str(error))
     deterministic = algorithms()[name, device].deterministic
     return {"algorithm": name, "device": device, "deterministic": deterministic}
+
+
+def suited(name, device, A):
+    """A, or a full band of its order for an algorithm that is made for such triangles alone."""
+    return full_band(A.shape[0]) if algorithms()[name, device].special else A
+
+
+@contextlib.contextmanager
+def skipped_where_refused(name, device):
+    """Skip a test of one matrix where an algorithm made for others refuses it."""
+    try:
+        yield
+    except gpuilu.UnsupportedAlgorithmError as error:
+        if not algorithms()[name, device].special:
+            raise
+        pytest.skip(str(error))
 
 
 # ---- patterns of strictly lower triangles --------------------------------------------------------
@@ -240,6 +257,14 @@ def unsymmetric(n=60, dtype="float64", seed=0):
     A = sp.coo_array(random(n, 3, seed) + random(n, 2, seed + 1).T)
     A.data = random_values(rng, A.nnz, dtype)
     return sp.csr_array(A + sp.diags_array(8 + random_values(rng, n, dtype))).astype(dtype)
+
+
+def full_band(n, width=32, seed=0):
+    """Random and diagonally dominant; every entry up to `width` off the diagonal is stored."""
+    rng, offsets = np.random.default_rng(seed), np.arange(-width, width + 1)
+    values = rng.uniform(-1, 1, (len(offsets), n))
+    values[width] += len(offsets)
+    return sp.csr_array(sp.dia_array((values, offsets), shape=(n, n)))
 
 
 def convection_diffusion(m, speed=0.6):

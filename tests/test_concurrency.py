@@ -19,6 +19,7 @@ from cases import (
     forced,
     poisson,
     random_values,
+    suited,
     unsymmetric,
 )
 
@@ -137,7 +138,7 @@ def test_threads_in_the_shared_loops_do_not_end_the_process():
 def test_an_apply_beside_updates_sees_the_old_or_the_new_values_never_a_mix(
     wide, name, device, trans
 ):
-    A, B = permuted_grid(60), permuted_grid(60)
+    A, B = (suited(name, device, permuted_grid(60)) for _ in range(2))
     B.data = B.data * 3
     M, b = gpuilu.ilu0(A, **forced(name, device)), np.ones(3600)
     answers = {}
@@ -229,7 +230,7 @@ def test_a_form_prepared_beside_an_update_holds_the_new_values(monkeypatch):
 
 @every_deterministic_algorithm
 def test_two_hundred_applies_give_the_same_bits(wide, name, device):
-    M = gpuilu.ilu0(permuted_grid(64), **forced(name, device))
+    M = gpuilu.ilu0(suited(name, device, permuted_grid(64)), **forced(name, device))
     b = random_values(np.random.default_rng(0), 4096, "float64")
     assert len({digest(M @ b) for _ in range(200)}) == 1
 

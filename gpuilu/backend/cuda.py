@@ -272,20 +272,19 @@ class Launcher:
     CONTROL_BYTES = 16
 
     def __init__(self) -> None:
-        self._page, self._slot = slot = _status_slot()
-        weakref.finalize(self, _free_slots.append, slot)
-        self._page[self._slot] = 0
-        self._address = self._page.ctypes.data + 4 * self._slot
+        self._status = _status_word()
+        weakref.finalize(self, _free_words.append, self._status)
+        self._status[0] = 0
         self._patience_s = float(os.environ.get("GPUILU_PATIENCE_SECONDS", "2"))
 
     def struct(self, control: Any) -> np.ndarray:
         """The `Launch` argument of a kernel, `control` being CONTROL_BYTES of marked memory."""
-        return struct(control, self._address, int(self._patience_s * 1e9))
+        return struct(control, self._status.ctypes.data, int(self._patience_s * 1e9))
 
     def raise_if_stalled(self) -> None:
         """Raise once for a launch that was abandoned; the object is usable afterwards."""
-        if self._page[self._slot]:
-            self._page[self._slot] = 0
+        if self._status[0]:
+            self._status[0] = 0
             raise SolveStalledError(
                 f"a GPU launch made no progress for {self._patience_s:g} s and was abandoned; its "
                 "results are NaN. If a debugger or another program held the GPU, set "
@@ -294,20 +293,21 @@ class Launcher:
 
 
 # Pages are never freed: a kernel abandoned by its object may still write to its word.
-_free_slots: list[tuple[np.ndarray, int]] = []
+_free_words: list[np.ndarray] = []
 _pages: list[Any] = []
 _pages_lock = threading.Lock()
 
 
-def _status_slot() -> tuple[np.ndarray, int]:
+def _status_word() -> np.ndarray:
+    """A word of pinned memory, shape (1,), out of a page that many launchers share."""
     with _pages_lock:
-        if not _free_slots:
+        if not _free_words:
             memory = cupy().cuda.alloc_pinned_memory(4096)
             page = np.frombuffer(memory, np.uint32, 1024)
             page[:] = 0
             _pages.append(memory)
-            _free_slots.extend((page, slot) for slot in range(1024))
-        return _free_slots.pop()
+            _free_words.extend(page[k : k + 1] for k in range(1024))
+        return _free_words.pop()
 
 
 # ---- streams ------------------------------------------------------------------------------------

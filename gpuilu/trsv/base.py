@@ -20,16 +20,18 @@ class Plan(ABC):
 
     A subclass in a module of `gpuilu.trsv` is an algorithm; defining it registers it. A transpose
     is a triangle of its own, so an algorithm only ever solves T x = b, for lower and upper T, with
-    a unit or a stored diagonal. A `vendor` algorithm is there to compare with: its memory is not
-    ours to bound, and a column of a block need not give the bits of that column alone. A `special`
-    algorithm is made for triangles of a kind: it solves others too, with more memory or not at all
-    where that would be large.
+    a unit or a stored diagonal. One that `divides` rounds a quotient by the diagonal once; others
+    may multiply by the diagonal's reciprocal, itself rounded. A `vendor` algorithm is there to
+    compare with: its memory is not ours to bound, and a column of a block need not give the bits of
+    that column alone. A `special` algorithm is made for triangles of a kind: it solves others too,
+    with more memory or not at all where that would be large.
     """
 
     name: ClassVar[str]
     device: ClassVar[str] = "cpu"
     deterministic: ClassVar[bool] = True
     exact: ClassVar[bool] = True
+    divides: ClassVar[bool] = True
     vendor: ClassVar[bool] = False
     special: ClassVar[bool] = False
     source: ClassVar[str] = ""

@@ -34,6 +34,7 @@ class Blocked(WaitingPlan):
     """
 
     name = "blocked"
+    divides = False
     source = "own; the value as its own ready mark after Dufrechou and Ezzatti 2018"
 
     def __init__(self, T: Triangle) -> None:

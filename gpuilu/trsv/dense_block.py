@@ -37,6 +37,7 @@ class DenseBlock(WaitingPlan):
     """
 
     name = "dense_block"
+    divides = False
     special = True
     source = "own: block substitution; Dufrechou and Ezzatti 2018 (the value as its own ready mark)"
 

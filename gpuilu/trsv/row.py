@@ -31,6 +31,7 @@ class Row(WaitingPlan):
     """
 
     name = "row"
+    divides = False
     source = "Liu et al. 2016; Dufrechou and Ezzatti 2018 (the value as its own ready mark)"
 
     def __init__(self, T: Triangle) -> None:

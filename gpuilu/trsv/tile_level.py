@@ -52,6 +52,7 @@ class TileLevel(Plan):
 
     name = "tile_level"
     device = "cuda"
+    divides = False
     source = "Lu and Liu 2023 (TileSpTRSV), algorithm 6"
 
     def __init__(self, T: Triangle) -> None:

@@ -29,6 +29,7 @@ class TileSyncfree(WaitingPlan):
     """
 
     name = "tile_syncfree"
+    divides = False
     source = "Lu and Liu 2023 (TileSpTRSV), algorithm 7"
 
     def __init__(self, T: Triangle) -> None:

@@ -1,71 +1,164 @@
-"""Launch every kernel family at small sizes, for compute-sanitizer; see sanitize.sh."""
+"""Launch every kernel at small sizes, for compute-sanitizer; see sanitize.sh.
+
+    python sanitize.py [dtype ...]
+
+float64 goes through every path; the other dtypes, all four by default, through every kernel.
+"""
 
 from __future__ import annotations
+
+import sys
+from unittest import mock
 
 import cupy as cp
 import cupyx.scipy.sparse as csp
 import numpy as np
 import scipy.sparse as sp
-from gpu_cases import DTYPES, grid, on_gpu, random, vector, wide_row
+from gpu_cases import DTYPES, chain, grid, on_gpu, random, vector, wide_row
+from instantiations import INSTANTIATIONS
 
 import gpuilu
+from gpuilu.backend import cuda
 from gpuilu.kahn import kahn_levels
+from gpuilu.products import LANES as PRODUCT_LANES
+from gpuilu.products import Dense, Product
 from gpuilu.triangle import transpose_pattern
+from gpuilu.trsv import blocked, tile_level
 from gpuilu.trsv import row as row_module
 from gpuilu.trsv.base import algorithms
 
+OWN = {
+    name: plan
+    for (name, device), plan in sorted(algorithms().items())
+    if device == "cuda" and not plan.vendor
+}
+FEWEST_ROWS = 16  # of a strip, so that small triangles have several, and entries between them
 
-def main():
-    for dtype in DTYPES:
-        for A in (grid(6, 7, dtype=dtype), wide_row(150, dtype)):
-            operators(A, dtype)
-        lanes(dtype)
-        every_algorithm(dtype)
-    gpuilu.gauss_seidel(on_gpu(csp, grid(5, 5)), iterations=2) @ cp.ones(25)
+
+def main(names):
+    for dtype in [np.dtype(name).type for name in names] or DTYPES:
+        launched = set()
+        find = cuda.kernel
+
+        def recorded(family, name, find=find, launched=launched):
+            launched.add((family, template(name)))
+            return find(family, name)
+
+        with (
+            mock.patch.object(cuda, "kernel", recorded),
+            mock.patch.object(blocked, "FEWEST_ROWS", FEWEST_ROWS),
+        ):
+            everything(dtype)
+        known = {(f, template(name)) for f, names in INSTANTIATIONS.items() for name in names}
+        assert launched >= known, f"never launched: {sorted(known - launched)}"
     print("sanitized:", cp.cuda.runtime.getDeviceProperties(0)["name"].decode())
 
 
+def template(name):
+    return name.partition("<")[0]
+
+
+def everything(dtype):
+    whole = dtype == np.float64
+    for A in (grid(6, 7, dtype=dtype), wide_row(150, dtype))[: 2 if whole else 1]:
+        operators(A, dtype)
+    every_algorithm(dtype, (None, 5, 40) if whole else (None, 3))
+    unsafe_pivots(dtype)
+    lanes(dtype, whole)
+    tiles_by_threads(dtype)
+    products(dtype, PRODUCT_LANES if whole else PRODUCT_LANES[-1:])
+    long_rows_and_kahn(dtype)
+    if whole:
+        long_strips()
+
+
+def solve(S, dtype, nrhs=None, trans="N", b=None):
+    b = vector(S.shape[0], dtype, nrhs=nrhs) if b is None else b
+    assert np.isfinite(S.solve(cp.asarray(b), trans).get()).all()
+
+
 def operators(A, dtype):
-    """Gate, levels, ILU(0), both forms, one and several right-hand sides, an update."""
+    """Gate, levels, ILU(0), both forms, one and several right-hand sides, an update; SSOR."""
     G = on_gpu(csp, A)
     M = gpuilu.ilu0(G, pivot="boost")
-    for trans in "NTH":
-        for nrhs in (None, 5):
-            M.solve(cp.asarray(vector(A.shape[0], dtype, nrhs=nrhs)), trans)
+    for trans in "NTH" if np.dtype(dtype).kind == "c" else "NT":
+        for nrhs in (None, 3):
+            solve(M, dtype, nrhs, trans)
     M.update(G.data)
     M.check()
+    solve(gpuilu.gauss_seidel(G, iterations=2), dtype)
 
 
-def lanes(dtype):
-    """Every width of a row."""
-    T = on_gpu(csp, sp.tril(random(70, 0.2, 2, dtype), format="csr"))
-    original = row_module._lanes
-    for width in row_module.LANES:
-        row_module._lanes = lambda P, n_levels, width=width: width
-        for unit in (False, True):
-            S = gpuilu.TriangularSolver(T, unit_diagonal=unit, algorithm="row")
-            for nrhs in (None, 3) if dtype == np.float64 else (None,):
-                x = S.solve(cp.asarray(vector(70, dtype, nrhs=nrhs)))
-                assert np.isfinite(x.get()).all()
-    row_module._lanes = original
-
-
-def every_algorithm(dtype):
-    """One, several and very many right-hand sides; and Kahn's levels."""
+def every_algorithm(dtype, widths):
+    """A unit lower grid, and an upper triangle with rows that are cut and its diagonal stored."""
     lower_one, upper_one = sp.tril(grid(6, 7, dtype=dtype)), sp.triu(wide_row(150, dtype))
     for lower, A in ((True, lower_one), (False, upper_one)):
         G = on_gpu(csp, A)
-        for (name, device), plan in algorithms().items():
-            if device == "cpu" or plan.vendor:
-                continue
-            keywords = {"lower": lower, "algorithm": name, "deterministic": plan.deterministic}
-            S = gpuilu.TriangularSolver(G, **keywords)
-            for nrhs in (None, 5, 40):
-                x = S.solve(cp.asarray(vector(A.shape[0], dtype, nrhs=nrhs)))
-                assert np.isfinite(x.get()).all()
-    T = gpuilu.ilu0(on_gpu(csp, grid(6, 7, dtype=dtype)))._application.factors.L
-    kahn_levels(T, *transpose_pattern(T.indptr, T.indices)[:2])
+        for name, plan in OWN.items():
+            keywords = {"algorithm": name, "deterministic": plan.deterministic}
+            S = gpuilu.TriangularSolver(G, lower=lower, unit_diagonal=lower, **keywords)
+            for nrhs in widths:
+                solve(S, dtype, nrhs)
+
+
+def unsafe_pivots(dtype):
+    """A pivot whose reciprocal is too large to multiply with, for algorithms that would."""
+    T, b = sp.tril(grid(6, 7, dtype=dtype), format="csr"), vector(42, dtype)
+    T[0, 0], b[0] = 4 * np.finfo(dtype).tiny, 0
+    for name, plan in OWN.items():
+        if not plan.divides:
+            solve(gpuilu.TriangularSolver(on_gpu(csp, T), algorithm=name), dtype, b=b)
+
+
+def lanes(dtype, whole):
+    """Every width of a row; the narrowest and the widest where not everything is asked for."""
+    T = on_gpu(csp, sp.tril(random(70, 0.2, 2, dtype), format="csr"))
+    for width in row_module.LANES if whole else row_module.LANES[:: len(row_module.LANES) - 1]:
+        with mock.patch.object(row_module, "_lanes", lambda P, n_levels, width=width: width):
+            for unit in (False, True)[: 2 if whole else 1]:
+                S = gpuilu.TriangularSolver(T, unit_diagonal=unit, algorithm="row")
+                for nrhs in (None, 3)[: 2 if whole else 1]:
+                    solve(S, dtype, nrhs)
+
+
+def tiles_by_threads(dtype):
+    """Levels of tile rows wide enough that a thread takes a row."""
+    with mock.patch.object(tile_level, "_cores", return_value=0):
+        G = on_gpu(csp, sp.tril(wide_row(150, dtype)))
+        S = gpuilu.TriangularSolver(G, algorithm="tile_level")
+    for nrhs in (None, 3):
+        solve(S, dtype, nrhs)
+
+
+def products(dtype, widths):
+    """Sparse products by rows of every length and the dense one, with every term."""
+    x, b, w, d, z = (cp.asarray(vector(64, dtype, seed)) for seed in range(5))
+    matrices = [random(64, (1.5 * width - 1) / 64, 1, dtype) for width in widths]
+    rows = [on_gpu(csp, A) for A in matrices]
+    sparse = [Product(G.indptr, G.indices, G.data, 64) for G in rows]
+    for A in (*sparse, Dense(cp.asarray(matrices[-1].toarray()))):
+        y = cp.empty(64, dtype)
+        A.combine(y, x, alpha=0.5, b=b, beta=-2.0, w=w, d=d, z=z)
+        assert np.isfinite(y.get()).all()
+
+
+def long_rows_and_kahn(dtype):
+    """Rows that a warp copies; and levels from in-degrees."""
+    T = sp.tril(random(50, 1.0, 3, dtype), format="csr")
+    S = gpuilu.TriangularSolver(on_gpu(csp, T), algorithm="row")
+    solve(S, dtype)
+    L = S._application.factors.L
+    kahn_levels(L, *transpose_pattern(L.indptr, L.indices)[:2])
+
+
+def long_strips():
+    """Two strips of 300 steps: the ring and the window go round."""
+    with mock.patch.object(blocked, "FEWEST_ROWS", 300):
+        T = on_gpu(csp, sp.tril(chain(600), format="csr"))
+        S = gpuilu.TriangularSolver(T, algorithm="blocked")
+    for nrhs in (None, 3):
+        solve(S, np.float64, nrhs)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

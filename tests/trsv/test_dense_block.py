@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import DTYPES, PATTERNS, as_triangle, band, chain, dense, triangle
+import scipy.sparse as sp
+from cases import DTYPES, PATTERNS, as_triangle, band, chain, dense, poisson, suited, triangle
 
 from gpuilu.errors import UnsupportedAlgorithmError
 from gpuilu.trsv import dense_block
@@ -66,6 +67,20 @@ def test_tiles_far_larger_than_the_triangle_are_refused(monkeypatch):
         dense_block._refuse_waste(T, tiles)
     full = made(dense(200))
     dense_block._refuse_waste(full, len(lay_out(full)[1]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_full_band_is_put_in_place_of_a_matrix_that_is_refused(monkeypatch, dtype):
+    monkeypatch.setattr(dense_block, "SMALL", 0)
+    A = poisson(40, 50)
+    for part, lower in ((sp.tril, True), (sp.triu, False)):
+        sparse, full = (
+            as_triangle(part(B.astype(dtype)), lower) for B in (A, suited("dense_block", "cuda", A))
+        )
+        assert sparse.n == full.n
+        with pytest.raises(UnsupportedAlgorithmError):
+            dense_block._refuse_waste(sparse, len(lay_out(sparse)[1]))
+        dense_block._refuse_waste(full, len(lay_out(full)[1]))
 
 
 @pytest.mark.parametrize("P", [band(3000, 64), dense(700)], ids=["band", "dense"])
