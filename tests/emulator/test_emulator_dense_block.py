@@ -214,10 +214,11 @@ def test_an_abandoned_solve_drains_with_nan_and_the_next_one_is_right():
 
 
 def faulty(right, wrong):
-    """A device with one change in the kernel's source."""
+    """A device with one change in the kernel or its header."""
     texts = sources()
-    assert texts["dense_block.cu"].count(right) == 1
-    texts["dense_block.cu"] = texts["dense_block.cu"].replace(right, wrong)
+    (file,) = (name for name in ("dense_block.cu", "dense_tiles.cuh") if right in texts[name])
+    assert texts[file].count(right) == 1
+    texts[file] = texts[file].replace(right, wrong)
     kernels = ("solve_panels<double,double,2,1>", FILL)
     return {"units": {"dense_block": unit("dense_block", kernels, texts)}}
 
