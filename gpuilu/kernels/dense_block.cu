@@ -26,51 +26,67 @@ __device__ void add_parts(const Panel<V, R, C>& panel, Rest<V, R, C>& s, int lan
 // of the rows of the group.
 template <class V, int R>
 struct Group {
-    V mine[R][GROUP], corner[GROUP][GROUP];
+    V mine[R][GROUP<V>], corner[GROUP<V>][GROUP<V>];
 };
 
 template <class V, int R>
 __device__ void load_group(const V* const (&tile)[R], int g, int lane, Group<V, R>& group) {
 #pragma unroll
-    for (int j = 1; j < GROUP; ++j) read_row(tile[0], g + j, g, group.corner[j]);
+    for (int j = 1; j < GROUP<V>; ++j) read_row(tile[0], g + j, g, group.corner[j]);
 #pragma unroll
     for (int q = 0; q < R; ++q) read_row(tile[q], lane, g, group.mine[q]);
 }
 
-// Substitute in tile row r of a panel whose tiles are scaled. A step of the chain is an exchange
-// through `line` and one product for each column of a group: every lane solves the group's small
-// triangle by itself. The tiles are read a group ahead, the first group before the call.
+// u <- the right-hand side of a group, from the lanes that have its rows.
+template <class V, int C>
+__device__ void exchange(V (&line)[C][TILE], int g, const V (&s)[C], V (&u)[C][GROUP<V>],
+                         int lane) {
+    if (lane / GROUP<V> == g / GROUP<V>)
+#pragma unroll
+        for (int c = 0; c < C; ++c) line[c][lane] = s[c];
+    __syncwarp();
+#pragma unroll
+    for (int c = 0; c < C; ++c) read_line(line[c], g, u[c]);
+}
+
+// s -= the group's columns times its x: every lane solves the small triangle by itself.
 template <class V, int R, int C>
-__device__ void substitute_scaled(const V* const (&tile)[R], Group<V, R>& now, V (&line)[C][TILE],
-                                  Rest<V, R, C>& s, int lane) {
-    Group<V, R> next;
+__device__ void substitute_group(const Group<V, R>& group, V (&u)[C][GROUP<V>], Rest<V, R, C>& s) {
 #pragma unroll
-    for (int g = 0; g < TILE; g += GROUP) {
-        if (lane / GROUP == g / GROUP)
+    for (int c = 0; c < C; ++c)
 #pragma unroll
-            for (int c = 0; c < C; ++c) line[c][lane] = s[0][c];
-        __syncwarp();
-        V u[C][GROUP];
+        for (int k = 0; k < GROUP<V>; ++k)
 #pragma unroll
-        for (int c = 0; c < C; ++c) read_line(line[c], g, u[c]);
-        if (g + GROUP < TILE) load_group(tile, g + GROUP, lane, next);
+            for (int j = k + 1; j < GROUP<V>; ++j)
+                u[c][j] = minus_product(u[c][j], group.corner[j][k], u[c][k]);
+#pragma unroll
+    for (int q = 0; q < R; ++q)
 #pragma unroll
         for (int c = 0; c < C; ++c)
 #pragma unroll
-            for (int k = 0; k < GROUP; ++k)
+            for (int k = 0; k < GROUP<V>; ++k)
+                s[q][c] = minus_product(s[q][c], group.mine[q][k], u[c][k]);
+}
+
+// Substitute in tile row r of a panel whose tiles are scaled. A step of the chain is an exchange
+// through `line` and one product for each column of a group. The tiles are read a group ahead: `now`
+// and u are those of the first group, and at the end `now` is that of the tiles `after`, if there are.
+// The barrier of each exchange frees what the group before took from `line`.
+template <class V, int R, int C>
+__device__ void substitute_scaled(const V* const (&tile)[R], const V* const (&after)[R], bool more,
+                                  Group<V, R>& now, V (&u)[C][GROUP<V>], V (&line)[C][TILE],
+                                  Rest<V, R, C>& s, int lane) {
+    Group<V, R> next;
 #pragma unroll
-                for (int j = k + 1; j < GROUP; ++j)
-                    u[c][j] = minus_product(u[c][j], now.corner[j][k], u[c][k]);
-#pragma unroll
-        for (int q = 0; q < R; ++q)
-#pragma unroll
-            for (int c = 0; c < C; ++c)
-#pragma unroll
-                for (int k = 0; k < GROUP; ++k)
-                    s[q][c] = minus_product(s[q][c], now.mine[q][k], u[c][k]);
-        if (g + GROUP < TILE) now = next;
+    for (int g = GROUP<V>; g <= TILE; g += GROUP<V>) {
+        if (g < TILE)
+            load_group(tile, g, lane, next);
+        else if (more)
+            load_group(after, 0, lane, next);
+        substitute_group(now, u, s);
+        if (g < TILE) exchange(line, g, s[0], u, lane);
+        now = next;
     }
-    __syncwarp(); // the line is free again
 }
 
 // The same with tiles as they are: the division is part of every step.
@@ -93,12 +109,11 @@ __device__ void substitute_divided(const V* const (&tile)[R], V d, Rest<V, R, C>
 // x of one column of tile row I entry by entry, as the triangle stores it: nothing is multiplied that
 // is not there.
 template <class F, class V>
-__device__ __noinline__ V substitute_entries(Tiled<F> T, int I, const V* b, const V* y, int nrhs,
-                                             int c, Launch launch, int lane) {
+__device__ V substitute_entries(const Tiled<F>& T, int I, const V* b, const V* y, int nrhs, int c,
+                                Launch launch, Patience& patience, int lane) {
     // An abandoned launch drains with NaN; what it lacked may have come since.
     if (__any_sync(FULL_WARP, load_relaxed(launch.control + ABANDONED) != MARK32))
         return not_a_number<V>();
-    Patience patience;
     const int first = I * TILE, row = first + lane < T.n ? T.swapped(first + lane) : -1;
     int left = row < 0 ? 0 : T.indptr[row + 1] - T.indptr[row];
     int p = row < 0 ? 0 : T.lower ? T.indptr[row] : T.indptr[row + 1] - 1;
@@ -127,19 +142,49 @@ __device__ __noinline__ V substitute_entries(Tiled<F> T, int I, const V* b, cons
     return T.diag == nullptr ? s : over(s, d);
 }
 
-// Hand out x of tile row I. Where a value is not finite, zeros of the tiles may have been multiplied
-// with it or with what it came from: that column is solved again, and all that follow in the panel.
+// Where this lane's values of the panel's first tile row go, and how far those of the next are.
+template <class V>
+struct Places {
+    V *y, *x;
+    int y_step, x_step;
+};
+
+template <class F, class V>
+__device__ Places<V> places_of(const Tiled<F>& T, int first_row, V* x, V* y, int nrhs, int c0,
+                               int lane) {
+    V* const to = x + (long long)T.swapped(first_row * TILE + lane) * nrhs + c0;
+    const int step = TILE * nrhs;
+    return {y + ((long long)first_row * nrhs + c0) * TILE + lane, to, step, T.lower ? step : -step};
+}
+
+// Hand out x of tile row r of a panel. Where a value is not finite, zeros of the tiles may have been
+// multiplied with it or with what it came from: that column ends here, with `clean` tile rows.
 template <class F, class V, int C>
-__device__ void finish_tile_row(const Tiled<F>& T, int I, V (&value)[C], u32& odd, const V* b, V* x,
-                                V* y, int nrhs, int c0, Launch launch, int lane) {
-    const int position = I * TILE + lane;
+__device__ void hand_out(const Tiled<F>& T, int first_row, int r, const V (&value)[C],
+                         const Places<V>& to, int (&clean)[C], int nrhs, int c0, int lane) {
+    const int first = (first_row + r) * TILE;
 #pragma unroll
     for (int c = 0; c < C; ++c) {
-        if (c0 + c >= nrhs) continue;
-        if (__any_sync(FULL_WARP, !is_finite(value[c]))) odd |= 1u << c;
-        if (odd >> c & 1u) value[c] = substitute_entries(T, I, b, y, nrhs, c0 + c, launch, lane);
-        publish(y + ((long long)I * nrhs + c0 + c) * TILE + lane, value[c]);
-        if (position < T.n) x[(long long)T.swapped(position) * nrhs + c0 + c] = value[c];
+        const bool fine = __all_sync(FULL_WARP, is_finite(value[c]));
+        if (!fine || clean[c] != r || first >= T.n || c0 + c >= nrhs) continue;
+        ++clean[c];
+        publish(to.y + c * TILE, value[c]);
+        if (first + lane < T.n) to.x[c] = value[c];
+    }
+}
+
+// Solve the tile rows of a panel from `begin` on for one column, entry by entry.
+template <class F, class V, int R>
+__device__ __noinline__ void solve_by_entries(Tiled<F> T, int first_row, int begin, const V* b,
+                                              V* x, V* y, int nrhs, int c, Launch launch,
+                                              int lane) {
+    Patience patience;
+    for (int I = first_row + begin; I < first_row + R && I * TILE < T.n; ++I) {
+        const V value = substitute_entries(T, I, b, y, nrhs, c, launch, patience, lane);
+        publish(y + ((long long)I * nrhs + c) * TILE + lane, value);
+        const int position = I * TILE + lane;
+        if (position < T.n) x[(long long)T.swapped(position) * nrhs + c] = value;
+        note_progress(launch, lane);
     }
 }
 
@@ -159,36 +204,75 @@ __device__ void load_first_group(const Panel<V, R, C>& panel, int lane, Group<V,
     load_group(tile, 0, lane, group);
 }
 
-// Solve a panel whose right-hand side, less what is left of the panel, is s.
+// The tile row below, if there is, becomes the first.
+template <class V, int R, int C>
+__device__ void move_up(Rest<V, R, C>& s) {
+#pragma unroll
+    for (int q = 0; q + 1 < R; ++q)
+#pragma unroll
+        for (int c = 0; c < C; ++c) s[q][c] = s[q + 1][c];
+}
+
+// Substitute through a panel whose right-hand side, less what is left of the panel, is s, and whose
+// tiles are scaled. A tile row is handed out after the chain has gone on to the next one. Tile rows
+// beyond the last one have zeros for tiles: no branch leaves the chain.
 template <class F, class V, int R, int C>
-__device__ void solve_panel(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, bool scaled,
-                            Group<V, R>& group, Rest<V, R, C>& s, const V* b, V* x, V* y, int nrhs,
-                            int c0, Launch launch, int lane) {
-    const V* tile[R];
-    find_column(panel, 0, tile);
-    u32 odd = 0;
-#pragma unroll 1
-    for (int r = 0; r < R; ++r) {
-        const int I = first_row + r;
-        if (I * TILE >= T.n) break;
-        const V d = scaled ? panel.reciprocal[r * TILE + lane] : diagonal_at<V>(T, I * TILE + lane);
-        if (scaled)
-            substitute_scaled<V, R, C>(tile, group, panel.line[CHAIN_WARP], s, lane);
-        else
-            substitute_divided<V, R, C>(tile, d, s, lane);
+__device__ void substitute(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel,
+                           Group<V, R> group, Rest<V, R, C>& s, Places<V> to, int (&clean)[C],
+                           int nrhs, int c0, int lane) {
+    auto& line = panel.line[CHAIN_WARP];
+    V u[C][GROUP<V>];
+    exchange(line, 0, s[0], u, lane);
+#pragma unroll(C == 1 ? R : 1)
+    for (int r = 0; r < R; ++r, to.x += to.x_step, to.y += to.y_step) {
+        const V *tile[R], *after[R];
+        find_column(panel, r, tile);
+        if (r + 1 < R) find_column(panel, r + 1, after);
+        const V reciprocal = panel.reciprocal[r * TILE + lane];
+        substitute_scaled<V, R, C>(tile, after, r + 1 < R, group, u, line, s, lane);
         V value[C];
 #pragma unroll
-        for (int c = 0; c < C; ++c) value[c] = scaled ? times(s[0][c], d) : over(s[0][c], d);
-        if (r + 1 < R) {
-            find_column(panel, r + 1, tile);
-            load_group(tile, 0, lane, group);
-        }
-        finish_tile_row(T, I, value, odd, b, x, y, nrhs, c0, launch, lane);
-#pragma unroll
-        for (int q = 0; q + 1 < R; ++q)
-#pragma unroll
-            for (int c = 0; c < C; ++c) s[q][c] = s[q + 1][c];
+        for (int c = 0; c < C; ++c) value[c] = times(s[0][c], reciprocal);
+        move_up<V, R, C>(s);
+        if (r + 1 < R) exchange(line, 0, s[0], u, lane);
+        hand_out(T, first_row, r, value, to, clean, nrhs, c0, lane);
     }
+}
+
+// The same with tiles as they are.
+template <class F, class V, int R, int C>
+__device__ void divide(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, Rest<V, R, C>& s,
+                       Places<V> to, int (&clean)[C], int nrhs, int c0, int lane) {
+#pragma unroll 1
+    for (int r = 0; r < R; ++r, to.x += to.x_step, to.y += to.y_step) {
+        const V* tile[R];
+        find_column(panel, r, tile);
+        const V d = diagonal_at<V>(T, (first_row + r) * TILE + lane);
+        substitute_divided<V, R, C>(tile, d, s, lane);
+        V value[C];
+#pragma unroll
+        for (int c = 0; c < C; ++c) value[c] = over(s[0][c], d);
+        hand_out(T, first_row, r, value, to, clean, nrhs, c0, lane);
+        move_up<V, R, C>(s);
+    }
+}
+
+template <class F, class V, int R, int C>
+__device__ void solve_panel(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, bool scaled,
+                            const Group<V, R>& group, Rest<V, R, C>& s, const V* b, V* x, V* y,
+                            int nrhs, int c0, Launch launch, int lane) {
+    const Places<V> to = places_of(T, first_row, x, y, nrhs, c0, lane);
+    int clean[C];
+#pragma unroll
+    for (int c = 0; c < C; ++c) clean[c] = 0;
+    if (scaled)
+        substitute(T, first_row, panel, group, s, to, clean, nrhs, c0, lane);
+    else
+        divide(T, first_row, panel, s, to, clean, nrhs, c0, lane);
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+        if (clean[c] < R && c0 + c < nrhs)
+            solve_by_entries<F, V, R>(T, first_row, clean[c], b, x, y, nrhs, c0 + c, launch, lane);
     note_progress(launch, lane);
 }
 

@@ -10,7 +10,10 @@ constexpr int TILE_SIZE = TILE * TILE;
 constexpr int LEFT_WARPS = 8;          // of a block, for the tiles left of its panel
 constexpr int CHAIN_WARP = LEFT_WARPS; // the one that substitutes through the panel
 constexpr int PANEL_THREADS = 32 * (LEFT_WARPS + 1);
-constexpr int GROUP = 4; // columns of a diagonal tile that every lane solves at once
+
+// Columns of a diagonal tile that every lane solves at once.
+template <class V>
+constexpr int GROUP = sizeof(V) == 16 ? 2 : 4;
 
 // The triangle, rows and columns by position: their number, or counted from the last one for an upper
 // triangle, so that a row depends on smaller positions only. Tile row I has the tiles tile_ptr[I] ..
@@ -118,14 +121,13 @@ __device__ void find_tiles(const Tiled<F>& T, int first_row, int (&stored)[R * (
 // panel.reciprocal = 1 / diagonal; whether a number comes near the ends of the range.
 template <class F, class V, int R, int C>
 __device__ bool invert_diagonal(const Tiled<F>& T, int first, Panel<V, R, C>& panel) {
-    bool safe = true;
-    for (int k = threadIdx.x; k < R * TILE; k += PANEL_THREADS) {
-        const V d = diagonal_at<V>(T, first + k);
-        const V inverse = over(V(1), d);
-        panel.reciprocal[k] = inverse;
-        safe = safe && is_safe(d);
-    }
-    return safe;
+    static_assert(R * TILE <= PANEL_THREADS);
+    const int k = threadIdx.x;
+    if (k >= R * TILE) return true;
+    const V d = diagonal_at<V>(T, first + k);
+    const V inverse = over(V(1), d);
+    panel.reciprocal[k] = inverse;
+    return is_safe(d);
 }
 
 // Copy the panel's own tiles, their columns divided by the diagonal if `scaled`: then what a column
