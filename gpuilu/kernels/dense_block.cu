@@ -1,256 +1,7 @@
 // T x = b in dense 32x32 tiles, panels of tile rows solved by one thread block: `solve_panels`.
-#include "sync.cuh"
+#include "dense_tiles.cuh"
 
 namespace gpuilu {
-
-constexpr int TILE = 32; // rows and columns of a tile: a lane has a row
-constexpr int TILE_SIZE = TILE * TILE;
-constexpr int LEFT_WARPS = 8;          // of a block, for the tiles left of its panel
-constexpr int CHAIN_WARP = LEFT_WARPS; // the one that substitutes through the panel
-constexpr int PANEL_THREADS = 32 * (LEFT_WARPS + 1);
-constexpr int GROUP = 4; // columns of a diagonal tile that every lane solves at once
-
-// The triangle, rows and columns by position: their number, or counted from the last one for an upper
-// triangle, so that a row depends on smaller positions only. Tile row I has the tiles tile_ptr[I] ..
-// tile_ptr[I + 1], columns ascending, each with an entry; `tiles` holds them column by column, zeros
-// where the triangle has no entry. The triangle itself serves where zeros may not be multiplied.
-template <class F>
-struct Tiled {
-    int n;
-    const int *tile_ptr, *tile_column;
-    const F* tiles;
-    alignas(8) int lower;
-    const int *indptr, *indices;
-    const F *data, *diag; // diag is null for a unit diagonal
-
-    __device__ int swapped(int i) const { return lower ? i : n - 1 - i; } // row <-> position
-};
-
-// Values that one load from shared memory takes. Tiles of a panel stand there by PACK columns: what a
-// lane needs of them lies together.
-template <class V>
-struct alignas(16) Pack {
-    static constexpr int SIZE = 16 / int(sizeof(V));
-    V value[SIZE];
-};
-
-template <class V>
-__device__ constexpr int place_of(int row, int column) {
-    constexpr int SIZE = Pack<V>::SIZE;
-    return (column / SIZE * TILE + row) * SIZE + column % SIZE;
-}
-
-// The values of one row in columns first .. first + K; `first` is a multiple of K.
-template <int K, class V>
-__device__ void read_row(const V* tile, int row, int first, V (&value)[K]) {
-    constexpr int SIZE = Pack<V>::SIZE;
-    static_assert(K % SIZE == 0);
-#pragma unroll
-    for (int k = 0; k < K; k += SIZE) {
-        const auto pack = *reinterpret_cast<const Pack<V>*>(tile + place_of<V>(row, first + k));
-#pragma unroll
-        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.value[i];
-    }
-}
-
-template <int K, class V>
-__device__ void read_line(const V (&line)[TILE], int first, V (&value)[K]) {
-    constexpr int SIZE = Pack<V>::SIZE;
-#pragma unroll
-    for (int k = 0; k < K; k += SIZE) {
-        const auto pack = *reinterpret_cast<const Pack<V>*>(line + first + k);
-#pragma unroll
-        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.value[i];
-    }
-}
-
-// What the warps of a block share. Tile (i, j) of the panel stands at first_of(j) + i - j. `line`
-// is a line of 32 values for each warp and column: x of a tile row for its lanes, or its part of a sum.
-template <class V, int R, int C>
-struct alignas(16) Panel {
-    static constexpr int TILES = R * (R + 1) / 2;
-    V tile[TILES * TILE_SIZE];
-    V line[LEFT_WARPS + 1][C][TILE];
-    V reciprocal[R * TILE];
-
-    __device__ static int first_of(int j) { return j * R - j * (j - 1) / 2; }
-};
-
-__device__ inline u64* room() {
-    extern __shared__ u64 shared_room[];
-    return shared_room;
-}
-
-// ---- a panel's own tiles ------------------------------------------------------------------------
-
-// Whether a number is far enough from the ends of the range to be scaled without loss.
-template <class V>
-__device__ bool is_safe(V v) {
-    using S = Real<V>;
-    const S size = magnitude(v), small = sizeof(S) == 4 ? S(1e-36) : S(1e-300);
-    return size > small && size < S(1) / small;
-}
-
-template <class V, class F>
-__device__ V diagonal_at(const Tiled<F>& T, int position) {
-    return T.diag == nullptr || position >= T.n ? V(1) : V(T.diag[T.swapped(position)]);
-}
-
-// stored[first_of(j) + i - j]: where tile (i, j) of the panel is among all tiles, or -1.
-template <class F, int R>
-__device__ void find_tiles(const Tiled<F>& T, int first_row, int (&stored)[R * (R + 1) / 2]) {
-    int i = threadIdx.x, j = 0;
-    while (j < R && i >= R - j) i -= R - j++;
-    if (j >= R) return;
-    i += j;
-    int found = -1;
-    if ((first_row + i) * TILE < T.n) {
-        const int begin = T.tile_ptr[first_row + i];
-        int t = T.tile_ptr[first_row + i + 1] - 1;
-        while (t >= begin && T.tile_column[t] > first_row + j) --t;
-        if (t >= begin && T.tile_column[t] == first_row + j) found = t;
-    }
-    stored[threadIdx.x] = found;
-}
-
-// panel.reciprocal = 1 / diagonal; whether a number comes near the ends of the range.
-template <class F, class V, int R, int C>
-__device__ bool invert_diagonal(const Tiled<F>& T, int first, Panel<V, R, C>& panel) {
-    bool safe = true;
-    for (int k = threadIdx.x; k < R * TILE; k += PANEL_THREADS) {
-        const V d = diagonal_at<V>(T, first + k);
-        const V inverse = over(V(1), d);
-        panel.reciprocal[k] = inverse;
-        safe = safe && is_safe(d);
-    }
-    return safe;
-}
-
-// Copy the panel's own tiles, their columns divided by the diagonal if `scaled`: then what a column
-// is multiplied with is known before the division. Whether that lost nothing.
-template <class F, class V, int R, int C>
-__device__ bool copy_tiles(const Tiled<F>& T, const int (&stored)[R * (R + 1) / 2], bool scaled,
-                           Panel<V, R, C>& panel) {
-    bool safe = true;
-    for (int j = 0; j < R; ++j)
-        for (int slot = panel.first_of(j); slot < panel.first_of(j + 1); ++slot) {
-            const int t = stored[slot];
-#pragma unroll 4
-            for (int e = threadIdx.x; e < TILE_SIZE; e += PANEL_THREADS) {
-                const V given = t < 0 ? V(0) : V(T.tiles[(long long)t * TILE_SIZE + e]);
-                V value = given;
-                if (scaled) value = times(given, panel.reciprocal[j * TILE + e / TILE]);
-                if (scaled && !is_zero(given)) safe = safe && is_safe(value);
-                panel.tile[slot * TILE_SIZE + place_of<V>(e % TILE, e / TILE)] = value;
-            }
-        }
-    return safe;
-}
-
-// ---- tiles left of the panel --------------------------------------------------------------------
-
-// K columns of a tile, in registers before the warp waits.
-template <class F, int K>
-struct Slice {
-    int column;
-    F value[K];
-};
-
-template <class F, int K>
-__device__ void load_slice(const Tiled<F>& T, int t, int first_column, int lane,
-                           Slice<F, K>& slice) {
-    slice.column = T.tile_column[t];
-    const F* value = T.tiles + (long long)t * TILE_SIZE + first_column * TILE + lane;
-#pragma unroll
-    for (int k = 0; k < K; ++k) slice.value[k] = value[k * TILE];
-}
-
-// The values of tile row I that other blocks published, one a lane; 0 beyond the last column.
-template <class V, int C>
-__device__ void await_tile_row(const V* y, int I, int nrhs, int c0, V (&value)[C], Launch launch,
-                               Patience& patience, int lane) {
-    const V* slot[C];
-    u32 wanted = 0;
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
-        slot[c] = y + ((long long)I * nrhs + c0 + c) * TILE + lane;
-        if (c0 + c < nrhs) wanted |= 1u << c;
-    }
-    await(slot, wanted, value, launch, patience, lane);
-}
-
-// s -= columns first .. first + K of the tiles begin .. end times x. Two sums, for a shorter chain.
-template <class F, class V, int K, int C>
-__device__ void subtract_tiles(const Tiled<F>& T, int begin, int end, int first, const V* y,
-                               int nrhs, int c0, V (&line)[C][TILE], V (&s)[C], Launch launch,
-                               Patience& patience, int lane) {
-    if (begin >= end) return;
-    V odd[C];
-#pragma unroll
-    for (int c = 0; c < C; ++c) odd[c] = V(0);
-    Slice<F, K> now, next;
-    load_slice(T, begin, first, lane, now);
-    for (int t = begin; t < end; ++t) {
-        if (t + 1 < end) load_slice(T, t + 1, first, lane, next);
-        V value[C];
-        await_tile_row(y, now.column, nrhs, c0, value, launch, patience, lane);
-#pragma unroll
-        for (int c = 0; c < C; ++c) line[c][lane] = value[c];
-        __syncwarp();
-#pragma unroll
-        for (int c = 0; c < C; ++c) {
-            V u[K];
-            read_line(line[c], first, u);
-#pragma unroll
-            for (int k = 0; k < K; k += 2) {
-                s[c] = minus_product(s[c], V(now.value[k]), u[k]);
-                odd[c] = minus_product(odd[c], V(now.value[k + 1]), u[k + 1]);
-            }
-        }
-        __syncwarp(); // the line is free again
-        if (t + 1 < end) now = next;
-    }
-#pragma unroll
-    for (int c = 0; c < C; ++c) s[c] = plus(s[c], odd[c]);
-}
-
-struct Extent {
-    int begin = 0, end = 0;
-};
-
-// The tiles left of the panel in its tile row i.
-template <class F, int R>
-__device__ Extent find_left_tiles(const Tiled<F>& T, int first_row, int i,
-                                  const int (&stored)[R * (R + 1) / 2]) {
-    Extent left;
-    if ((first_row + i) * TILE >= T.n) return left;
-    left.begin = T.tile_ptr[first_row + i];
-    left.end = T.tile_ptr[first_row + i + 1];
-    for (int j = 0; j <= i; ++j)
-        if (stored[j * R - j * (j - 1) / 2 + i - j] >= 0) --left.end;
-    return left;
-}
-
-// line <- this warp's share of b_I - sum of T_IJ x_J over the J left of the panel.
-template <class F, class V, int R, int C>
-__device__ void subtract_left(const Tiled<F>& T, int I, Extent left, int share, const V* b,
-                              const V* y, int nrhs, int c0, V (&line)[C][TILE], Launch launch,
-                              Patience& patience, int lane) {
-    constexpr int K = TILE * R / LEFT_WARPS;
-    const int position = I * TILE + lane;
-    V s[C];
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
-        const bool given = share == 0 && position < T.n && c0 + c < nrhs;
-        s[c] = given ? b[(long long)T.swapped(position) * nrhs + c0 + c] : V(0);
-    }
-    subtract_tiles<F, V, K, C>(T, left.begin, left.end, share * K, y, nrhs, c0, line, s, launch,
-                               patience, lane);
-#pragma unroll
-    for (int c = 0; c < C; ++c) line[c][lane] = s[c];
-}
-
-// ---- substitution inside a panel, by one warp ---------------------------------------------------
 
 // What is left of a panel's right-hand side: s[q] of its tile row r + q, while r is being solved.
 template <class V, int R, int C>
@@ -275,51 +26,67 @@ __device__ void add_parts(const Panel<V, R, C>& panel, Rest<V, R, C>& s, int lan
 // of the rows of the group.
 template <class V, int R>
 struct Group {
-    V mine[R][GROUP], corner[GROUP][GROUP];
+    V mine[R][GROUP<V>], corner[GROUP<V>][GROUP<V>];
 };
 
 template <class V, int R>
 __device__ void load_group(const V* const (&tile)[R], int g, int lane, Group<V, R>& group) {
 #pragma unroll
-    for (int j = 1; j < GROUP; ++j) read_row(tile[0], g + j, g, group.corner[j]);
+    for (int j = 1; j < GROUP<V>; ++j) read_row(tile[0], g + j, g, group.corner[j]);
 #pragma unroll
     for (int q = 0; q < R; ++q) read_row(tile[q], lane, g, group.mine[q]);
 }
 
-// Substitute in tile row r of a panel whose tiles are scaled. A step of the chain is an exchange
-// through `line` and one product for each column of a group: every lane solves the group's small
-// triangle by itself. The tiles are read a group ahead, the first group before the call.
+// u <- the right-hand side of a group, from the lanes that have its rows.
+template <class V, int C>
+__device__ void exchange(V (&line)[C][TILE], int g, const V (&s)[C], V (&u)[C][GROUP<V>],
+                         int lane) {
+    if (lane / GROUP<V> == g / GROUP<V>)
+#pragma unroll
+        for (int c = 0; c < C; ++c) line[c][lane] = s[c];
+    __syncwarp();
+#pragma unroll
+    for (int c = 0; c < C; ++c) read_line(line[c], g, u[c]);
+}
+
+// s -= the group's columns times its x: every lane solves the small triangle by itself.
 template <class V, int R, int C>
-__device__ void substitute_scaled(const V* const (&tile)[R], Group<V, R>& now, V (&line)[C][TILE],
-                                  Rest<V, R, C>& s, int lane) {
-    Group<V, R> next;
+__device__ void substitute_group(const Group<V, R>& group, V (&u)[C][GROUP<V>], Rest<V, R, C>& s) {
 #pragma unroll
-    for (int g = 0; g < TILE; g += GROUP) {
-        if (lane / GROUP == g / GROUP)
+    for (int c = 0; c < C; ++c)
 #pragma unroll
-            for (int c = 0; c < C; ++c) line[c][lane] = s[0][c];
-        __syncwarp();
-        V u[C][GROUP];
+        for (int k = 0; k < GROUP<V>; ++k)
 #pragma unroll
-        for (int c = 0; c < C; ++c) read_line(line[c], g, u[c]);
-        if (g + GROUP < TILE) load_group(tile, g + GROUP, lane, next);
+            for (int j = k + 1; j < GROUP<V>; ++j)
+                u[c][j] = minus_product(u[c][j], group.corner[j][k], u[c][k]);
+#pragma unroll
+    for (int q = 0; q < R; ++q)
 #pragma unroll
         for (int c = 0; c < C; ++c)
 #pragma unroll
-            for (int k = 0; k < GROUP; ++k)
+            for (int k = 0; k < GROUP<V>; ++k)
+                s[q][c] = minus_product(s[q][c], group.mine[q][k], u[c][k]);
+}
+
+// Substitute in tile row r of a panel whose tiles are scaled. A step of the chain is an exchange
+// through `line` and one product for each column of a group. The tiles are read a group ahead: `now`
+// and u are those of the first group, and at the end `now` is that of the tiles `after`, if there are.
+// The barrier of each exchange frees what the group before took from `line`.
+template <class V, int R, int C>
+__device__ void substitute_scaled(const V* const (&tile)[R], const V* const (&after)[R], bool more,
+                                  Group<V, R>& now, V (&u)[C][GROUP<V>], V (&line)[C][TILE],
+                                  Rest<V, R, C>& s, int lane) {
+    Group<V, R> next;
 #pragma unroll
-                for (int j = k + 1; j < GROUP; ++j)
-                    u[c][j] = minus_product(u[c][j], now.corner[j][k], u[c][k]);
-#pragma unroll
-        for (int q = 0; q < R; ++q)
-#pragma unroll
-            for (int c = 0; c < C; ++c)
-#pragma unroll
-                for (int k = 0; k < GROUP; ++k)
-                    s[q][c] = minus_product(s[q][c], now.mine[q][k], u[c][k]);
-        if (g + GROUP < TILE) now = next;
+    for (int g = GROUP<V>; g <= TILE; g += GROUP<V>) {
+        if (g < TILE)
+            load_group(tile, g, lane, next);
+        else if (more)
+            load_group(after, 0, lane, next);
+        substitute_group(now, u, s);
+        if (g < TILE) exchange(line, g, s[0], u, lane);
+        now = next;
     }
-    __syncwarp(); // the line is free again
 }
 
 // The same with tiles as they are: the division is part of every step.
@@ -342,12 +109,11 @@ __device__ void substitute_divided(const V* const (&tile)[R], V d, Rest<V, R, C>
 // x of one column of tile row I entry by entry, as the triangle stores it: nothing is multiplied that
 // is not there.
 template <class F, class V>
-__device__ __noinline__ V substitute_entries(Tiled<F> T, int I, const V* b, const V* y, int nrhs,
-                                             int c, Launch launch, int lane) {
+__device__ V substitute_entries(const Tiled<F>& T, int I, const V* b, const V* y, int nrhs, int c,
+                                Launch launch, Patience& patience, int lane) {
     // An abandoned launch drains with NaN; what it lacked may have come since.
     if (__any_sync(FULL_WARP, load_relaxed(launch.control + ABANDONED) != MARK32))
         return not_a_number<V>();
-    Patience patience;
     const int first = I * TILE, row = first + lane < T.n ? T.swapped(first + lane) : -1;
     int left = row < 0 ? 0 : T.indptr[row + 1] - T.indptr[row];
     int p = row < 0 ? 0 : T.lower ? T.indptr[row] : T.indptr[row + 1] - 1;
@@ -376,19 +142,49 @@ __device__ __noinline__ V substitute_entries(Tiled<F> T, int I, const V* b, cons
     return T.diag == nullptr ? s : over(s, d);
 }
 
-// Hand out x of tile row I. Where a value is not finite, zeros of the tiles may have been multiplied
-// with it or with what it came from: that column is solved again, and all that follow in the panel.
+// Where this lane's values of the panel's first tile row go, and how far those of the next are.
+template <class V>
+struct Places {
+    V *y, *x;
+    int y_step, x_step;
+};
+
+template <class F, class V>
+__device__ Places<V> places_of(const Tiled<F>& T, int first_row, V* x, V* y, int nrhs, int c0,
+                               int lane) {
+    V* const to = x + (long long)T.swapped(first_row * TILE + lane) * nrhs + c0;
+    const int step = TILE * nrhs;
+    return {y + ((long long)first_row * nrhs + c0) * TILE + lane, to, step, T.lower ? step : -step};
+}
+
+// Hand out x of tile row r of a panel. Where a value is not finite, zeros of the tiles may have been
+// multiplied with it or with what it came from: that column ends here, with `clean` tile rows.
 template <class F, class V, int C>
-__device__ void finish_tile_row(const Tiled<F>& T, int I, V (&value)[C], u32& odd, const V* b, V* x,
-                                V* y, int nrhs, int c0, Launch launch, int lane) {
-    const int position = I * TILE + lane;
+__device__ void hand_out(const Tiled<F>& T, int first_row, int r, const V (&value)[C],
+                         const Places<V>& to, int (&clean)[C], int nrhs, int c0, int lane) {
+    const int first = (first_row + r) * TILE;
 #pragma unroll
     for (int c = 0; c < C; ++c) {
-        if (c0 + c >= nrhs) continue;
-        if (__any_sync(FULL_WARP, !is_finite(value[c]))) odd |= 1u << c;
-        if (odd >> c & 1u) value[c] = substitute_entries(T, I, b, y, nrhs, c0 + c, launch, lane);
-        publish(y + ((long long)I * nrhs + c0 + c) * TILE + lane, value[c]);
-        if (position < T.n) x[(long long)T.swapped(position) * nrhs + c0 + c] = value[c];
+        const bool fine = __all_sync(FULL_WARP, is_finite(value[c]));
+        if (!fine || clean[c] != r || first >= T.n || c0 + c >= nrhs) continue;
+        ++clean[c];
+        publish(to.y + c * TILE, value[c]);
+        if (first + lane < T.n) to.x[c] = value[c];
+    }
+}
+
+// Solve the tile rows of a panel from `begin` on for one column, entry by entry.
+template <class F, class V, int R>
+__device__ __noinline__ void solve_by_entries(Tiled<F> T, int first_row, int begin, const V* b,
+                                              V* x, V* y, int nrhs, int c, Launch launch,
+                                              int lane) {
+    Patience patience;
+    for (int I = first_row + begin; I < first_row + R && I * TILE < T.n; ++I) {
+        const V value = substitute_entries(T, I, b, y, nrhs, c, launch, patience, lane);
+        publish(y + ((long long)I * nrhs + c) * TILE + lane, value);
+        const int position = I * TILE + lane;
+        if (position < T.n) x[(long long)T.swapped(position) * nrhs + c] = value;
+        note_progress(launch, lane);
     }
 }
 
@@ -408,36 +204,75 @@ __device__ void load_first_group(const Panel<V, R, C>& panel, int lane, Group<V,
     load_group(tile, 0, lane, group);
 }
 
-// Solve a panel whose right-hand side, less what is left of the panel, is s.
+// The tile row below, if there is, becomes the first.
+template <class V, int R, int C>
+__device__ void move_up(Rest<V, R, C>& s) {
+#pragma unroll
+    for (int q = 0; q + 1 < R; ++q)
+#pragma unroll
+        for (int c = 0; c < C; ++c) s[q][c] = s[q + 1][c];
+}
+
+// Substitute through a panel whose right-hand side, less what is left of the panel, is s, and whose
+// tiles are scaled. A tile row is handed out after the chain has gone on to the next one. Tile rows
+// beyond the last one have zeros for tiles: no branch leaves the chain.
 template <class F, class V, int R, int C>
-__device__ void solve_panel(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, bool scaled,
-                            Group<V, R>& group, Rest<V, R, C>& s, const V* b, V* x, V* y, int nrhs,
-                            int c0, Launch launch, int lane) {
-    const V* tile[R];
-    find_column(panel, 0, tile);
-    u32 odd = 0;
-#pragma unroll 1
-    for (int r = 0; r < R; ++r) {
-        const int I = first_row + r;
-        if (I * TILE >= T.n) break;
-        const V d = scaled ? panel.reciprocal[r * TILE + lane] : diagonal_at<V>(T, I * TILE + lane);
-        if (scaled)
-            substitute_scaled<V, R, C>(tile, group, panel.line[CHAIN_WARP], s, lane);
-        else
-            substitute_divided<V, R, C>(tile, d, s, lane);
+__device__ void substitute(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel,
+                           Group<V, R> group, Rest<V, R, C>& s, Places<V> to, int (&clean)[C],
+                           int nrhs, int c0, int lane) {
+    auto& line = panel.line[CHAIN_WARP];
+    V u[C][GROUP<V>];
+    exchange(line, 0, s[0], u, lane);
+#pragma unroll(C == 1 ? R : 1)
+    for (int r = 0; r < R; ++r, to.x += to.x_step, to.y += to.y_step) {
+        const V *tile[R], *after[R];
+        find_column(panel, r, tile);
+        if (r + 1 < R) find_column(panel, r + 1, after);
+        const V reciprocal = panel.reciprocal[r * TILE + lane];
+        substitute_scaled<V, R, C>(tile, after, r + 1 < R, group, u, line, s, lane);
         V value[C];
 #pragma unroll
-        for (int c = 0; c < C; ++c) value[c] = scaled ? times(s[0][c], d) : over(s[0][c], d);
-        if (r + 1 < R) {
-            find_column(panel, r + 1, tile);
-            load_group(tile, 0, lane, group);
-        }
-        finish_tile_row(T, I, value, odd, b, x, y, nrhs, c0, launch, lane);
-#pragma unroll
-        for (int q = 0; q + 1 < R; ++q)
-#pragma unroll
-            for (int c = 0; c < C; ++c) s[q][c] = s[q + 1][c];
+        for (int c = 0; c < C; ++c) value[c] = times(s[0][c], reciprocal);
+        move_up<V, R, C>(s);
+        if (r + 1 < R) exchange(line, 0, s[0], u, lane);
+        hand_out(T, first_row, r, value, to, clean, nrhs, c0, lane);
     }
+}
+
+// The same with tiles as they are.
+template <class F, class V, int R, int C>
+__device__ void divide(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, Rest<V, R, C>& s,
+                       Places<V> to, int (&clean)[C], int nrhs, int c0, int lane) {
+#pragma unroll 1
+    for (int r = 0; r < R; ++r, to.x += to.x_step, to.y += to.y_step) {
+        const V* tile[R];
+        find_column(panel, r, tile);
+        const V d = diagonal_at<V>(T, (first_row + r) * TILE + lane);
+        substitute_divided<V, R, C>(tile, d, s, lane);
+        V value[C];
+#pragma unroll
+        for (int c = 0; c < C; ++c) value[c] = over(s[0][c], d);
+        hand_out(T, first_row, r, value, to, clean, nrhs, c0, lane);
+        move_up<V, R, C>(s);
+    }
+}
+
+template <class F, class V, int R, int C>
+__device__ void solve_panel(const Tiled<F>& T, int first_row, Panel<V, R, C>& panel, bool scaled,
+                            const Group<V, R>& group, Rest<V, R, C>& s, const V* b, V* x, V* y,
+                            int nrhs, int c0, Launch launch, int lane) {
+    const Places<V> to = places_of(T, first_row, x, y, nrhs, c0, lane);
+    int clean[C];
+#pragma unroll
+    for (int c = 0; c < C; ++c) clean[c] = 0;
+    if (scaled)
+        substitute(T, first_row, panel, group, s, to, clean, nrhs, c0, lane);
+    else
+        divide(T, first_row, panel, s, to, clean, nrhs, c0, lane);
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+        if (clean[c] < R && c0 + c < nrhs)
+            solve_by_entries<F, V, R>(T, first_row, clean[c], b, x, y, nrhs, c0 + c, launch, lane);
     note_progress(launch, lane);
 }
 
