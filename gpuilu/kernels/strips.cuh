@@ -44,7 +44,8 @@ struct alignas(sizeof(T) * K < 16 ? sizeof(T) * K : 16) Pack {
     T v[K];
 };
 
-// Two 16-bit slots a word, unpacked only where they are used: sooner would be to wait for them.
+// Two 16-bit slots a word, unpacked only where they are used: sooner would be to wait for them. In the
+// ring they are bytes from the window's begin.
 template <int K>
 using Slots = Pack<u32, K / 2>;
 template <int K>
@@ -60,7 +61,8 @@ struct Hall {
     static constexpr int STEP = 32 * int(sizeof(V) * (K + C) + sizeof(Slots<K>) + 1);
     static constexpr int FREE = SHARED - int(sizeof(V)) * (WINDOW + 1) * C - 64;
     static constexpr u32 RING = FREE >= 32 * STEP ? 32 : FREE >= 16 * STEP ? 16 : 8;
-    static constexpr u32 ADVANCE = 4; // after so many steps the sweeper tells where it is
+    static constexpr u32 ADVANCE = 4; // steps of a round, after which the sweeper tells where it is
+    static_assert(WINDOW * sizeof(V) * C < 1 << 16, "16-bit offsets");
     Pack<V, K> value[RING * 32];
     Slots<K> slots[RING * 32];
     V r[RING * C * 32];
@@ -172,7 +174,10 @@ __device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K>& g, V (&s)[
     for (int k = 0; k < K; ++k)
         value.v[k] = UNIT ? V(g.near_value.v[k]) : times(V(g.near_value.v[k]), inverse);
     hall.value[at * 32 + lane] = value;
-    hall.slots[at * 32 + lane] = g.slots;
+    Slots<K> slots;
+#pragma unroll
+    for (int k = 0; k < K / 2; ++k) slots.v[k] = g.slots.v[k] * u32(sizeof(V) * C);
+    hall.slots[at * 32 + lane] = slots;
 #pragma unroll
     for (int c = 0; c < C; ++c) {
         if (!UNIT) s[c] = times(s[c], inverse);
@@ -198,16 +203,16 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
     for (u32 q = g; q < count; q += gatherers) {
         Gathered<F, K> after;
         subtract_far(T, current, on, s, launch, patience, lane);
-        // Only now: a poll would wait for all loads before it.
-        load_batch(T, next.begin, next);
-        load_right(on, next, lane, b);
-        load_extent<F, K, UNIT>(T, begin + q + 2 * gatherers, last, lane, after);
         while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q))
             if (patience.exhausted(launch, lane))
                 return;
             else
                 __nanosleep(PAUSE_NS);
         fill<F, V, K, C, UNIT>(T, q, current, s, hall, lane);
+        // Only now: a poll would wait for all loads before it, and the sweeper for the filling.
+        load_batch(T, next.begin, next);
+        load_right(on, next, lane, b);
+        load_extent<F, K, UNIT>(T, begin + q + 2 * gatherers, last, lane, after);
         current = next;
         next = after;
 #pragma unroll
@@ -216,15 +221,30 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
 }
 
 // ---- the sweeper: x = r - sum over near entries -------------------------------------------------
-// Where things are in shared memory, for this lane.
+// Where the steps of a round, ADVANCE steps side by side in the ring, are in shared memory, for this lane.
+template <class V, int K, int C>
+struct Round {
+    SharedAddress value, slots, r, place, filled;
+};
+
+// Where the ring is.
 template <class V, int K, int C>
 struct Places {
-    SharedAddress value, slots, r, window, place;
+    Round<V, K, C> first;
+    SharedAddress window;
 
     __device__ Places(const Hall<V, K, C>& hall, int lane)
-        : value(kept(shared_address(hall.value + lane))),
-          slots(kept(shared_address(hall.slots + lane))), r(kept(shared_address(hall.r + lane))),
-          window(kept(shared_address(hall.window))), place(kept(shared_address(hall.place))) {}
+        : first{kept(shared_address(hall.value + lane)), kept(shared_address(hall.slots + lane)),
+                kept(shared_address(hall.r + lane)), kept(shared_address(hall.place)),
+                kept(shared_address(hall.filled))},
+          window(kept(shared_address(hall.window))) {}
+
+    __device__ Round<V, K, C> at(u32 ring) const {
+        return {first.value + ring * 32 * u32(sizeof(Pack<V, K>)),
+                first.slots + ring * 32 * u32(sizeof(Slots<K>)),
+                first.r + ring * 32 * u32(sizeof(V) * C), first.place + ring * 8,
+                first.filled + ring * 4};
+    }
 };
 
 template <class V, int K, int C>
@@ -235,27 +255,16 @@ struct Work {
     V r[C];
 };
 
+// What the ring holds at place `at` of a round; anything if it does not hold that step yet.
 template <class V, int K, int C>
-__device__ void take(const Places<V, K, C>& hall, u32 ring, Work<V, K, C>& work) {
-    const u32 at = 32 * ring;
-    work.place = read_shared<Pack<u32, 2>>(hall.place + 8 * ring);
-    work.slots = read_shared<Slots<K>>(hall.slots + at * u32(sizeof(Slots<K>)));
-    work.value = read_shared<Pack<V, K>>(hall.value + at * u32(sizeof(Pack<V, K>)));
+__device__ void take(bool held, const Round<V, K, C>& round, u32 at, Work<V, K, C>& work) {
+    const u32 first = at * 32;
+    work.slots = read_shared_if<Slots<K>>(held, round.slots + first * u32(sizeof(Slots<K>)));
+    work.value = read_shared_if<Pack<V, K>>(held, round.value + first * u32(sizeof(Pack<V, K>)));
+    work.place = read_shared_if<Pack<u32, 2>>(held, round.place + at * 8);
 #pragma unroll
     for (int c = 0; c < C; ++c)
-        work.r[c] = read_shared<V>(hall.r + (at * C + c * 32) * u32(sizeof(V)));
-}
-
-// How many steps from q on the ring holds; `divide` tells which of them are to be divided.
-template <class V, int K, int C>
-__device__ u32 filled_from(const Hall<V, K, C>& hall, u32 q, int lane, u32& divide) {
-    constexpr u32 RING = Hall<V, K, C>::RING;
-    const u32 found = load_acquire_shared(hall.filled + (q + lane) % RING);
-    const bool holds = lane < RING && (found & ~DIVIDE) == q + lane + 1;
-    divide = __ballot_sync(FULL_WARP, holds && (found & DIVIDE));
-    const u32 missing = ~__ballot_sync(FULL_WARP, holds);
-    __syncwarp(); // what one lane acquired all lanes may read
-    return missing ? __ffs(missing) - 1 : 32;
+        work.r[c] = read_shared_if<V>(held, round.r + (first * C + c * 32) * u32(sizeof(V)));
 }
 
 // What an abandoned launch leaves: NaN for all rows from step q of a strip on.
@@ -278,96 +287,124 @@ __device__ void divide_step(const Strips<F>& T, u32 position, V (&s)[C]) {
     for (int c = 0; c < C; ++c) s[c] = over(s[c], V(T.diag[row]));
 }
 
-// Where the sweeper of a strip is: at step q; the ring holds `filled` steps from there on, of which
-// `divide` tells those with rows to divide.
+// Where the sweeper of a strip is: in step q of `count`, some rows of which are to be divided if `divide`.
+// `next` is the flag of the step behind it as it was last seen, `held` whether it told of that step.
 struct Progress {
-    u32 q, filled, divide;
+    u32 q, count, divide, next;
+    bool held;
 };
 
-// One step of rows, its `work` taken from the ring.
-template <bool DIVIDES, class F, class V, int K, int C>
-__device__ void sweep_step(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
-                           bool divide, const V (&x)[K][C], const Work<V, K, C>& work, int lane) {
-    constexpr u32 SIZE = sizeof(V) * C;
-    const u32 position = work.place.v[0] + lane;
-    const bool has_row = u32(lane) < work.place.v[1];
-    V s[C];
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
-        s[c] = work.r[c];
-#pragma unroll
-        for (int k = K - 1; k >= 0; --k) s[c] = minus_product(s[c], work.value.v[k], x[k][c]);
-    }
-    if (DIVIDES && divide && has_row) divide_step(T, position, s);
-    if (has_row) {
-#pragma unroll
-        for (int c = 0; c < C; ++c)
-            write_shared(places.window + position % WINDOW * SIZE + c * u32(sizeof(V)), s[c]);
-    }
-    __syncwarp();
-    if (has_row) {
-#pragma unroll
-        for (int c = 0; c < C; ++c)
-            if (C == 1 || on.has(c)) publish(on.y + on.at(position, c), s[c]);
-    }
+// Whether the ring holds step q.
+__device__ inline bool holds(u32 filled, u32 q) {
+    return !__any_sync(FULL_WARP, (filled & ~DIVIDE) != q + 1);
 }
 
-template <class V, int K, int C>
-__device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots, V (&x)[K][C]) {
+// The rows of a step, one a lane, and what came out.
+template <class V, int C>
+struct Solved {
+    u32 position;
+    bool has_row;
+    V x[C];
+
+    __device__ void remember(SharedAddress window) const {
+        constexpr u32 SIZE = sizeof(V) * C;
+        if (has_row) {
+#pragma unroll
+            for (int c = 0; c < C; ++c)
+                write_shared(window + position % WINDOW * SIZE + c * u32(sizeof(V)), x[c]);
+        }
+        __syncwarp();
+    }
+
+    __device__ void tell(const Columns<V>& on) const {
+#pragma unroll
+        for (int c = 0; c < C; ++c)
+            publish_if(has_row && (C == 1 || on.has(c)), on.y + on.at(position, c), x[c]);
+    }
+};
+
+// One step of rows, whose `work` was taken from the ring. False if it was the last, or the launch is
+// abandoned. While the values come from the window, the step behind it is taken, from place AT of
+// `behind`, the flag of the one after that is read, at place AFTER of `after`, and the results of
+// the step before are told. If the step behind was not there when its flag was read, this one is told
+// at once and the flag waited for; that it is told again does no harm.
+template <int AT, int AFTER, class F, class V, int K, int C>
+__device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
+                           const Round<V, K, C>& behind, const Round<V, K, C>& after, Progress& at,
+                           Solved<V, C>& solved, const Work<V, K, C>& work, Work<V, K, C>& next,
+                           Launch launch, Patience& patience, int lane) {
+    V x[K][C];
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
         for (int c = 0; c < C; ++c)
-            x[k][c] = read_shared<V>(places.window + slot_of<K>(slots, k) * u32(sizeof(V) * C) +
-                                     c * u32(sizeof(V)));
-}
-
-// STEPS steps that the ring holds without wrapping around, with rows to divide or without; work[0]
-// is that of the first of them, and then that of the one behind them if the ring holds it.
-template <int STEPS, bool DIVIDES, class F, class V, int K, int C>
-__device__ void sweep_steps(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
-                            Progress& at, Work<V, K, C> (&work)[2], int lane) {
-    constexpr u32 RING = Hall<V, K, C>::RING;
-    const u32 ring = at.q % RING;
-    V x[K][C];
+            x[k][c] =
+                read_shared<V>(places.window + slot_of<K>(work.slots, k) + c * u32(sizeof(V)));
+    take(at.held, behind, AT, next);
+    const u32 seen = load_acquire_shared(after.filled + 4 * AFTER);
+    solved.tell(on);
 #pragma unroll
-    for (int a = 0; a < STEPS; ++a) {
-        read_window(places, work[a % 2].slots, x);
-        if (a + 1 < STEPS)
-            take(places, ring + a + 1, work[1 - a % 2]);
-        else
-            take(places, at.filled > STEPS ? (ring + STEPS) % RING : ring, work[1 - a % 2]);
-        sweep_step<DIVIDES>(T, on, places, at.divide >> a & 1u, x, work[a % 2], lane);
+    for (int c = 0; c < C; ++c) {
+        solved.x[c] = work.r[c];
+#pragma unroll
+        for (int k = K - 1; k >= 0; --k)
+            solved.x[c] = minus_product(solved.x[c], work.value.v[k], x[k][c]);
     }
-    if (STEPS % 2) work[0] = work[1];
-    at.q += STEPS;
-    at.filled -= STEPS;
-    at.divide >>= STEPS;
+    solved.position = work.place.v[0] + lane;
+    solved.has_row = u32(lane) < work.place.v[1];
+    if (at.divide || !at.held) {
+        if (at.divide && solved.has_row) divide_step(T, solved.position, solved.x);
+        solved.remember(places.window);
+        solved.tell(on);
+        if (!at.held) {
+            if (at.q + 1 == at.count) return false;
+            do {
+                if (patience.exhausted(launch, lane)) return false;
+                at.next = load_acquire_shared(behind.filled + 4 * AT);
+            } while (!holds(at.next, at.q + 1));
+            take(true, behind, AT, next);
+        }
+    }
+    solved.remember(places.window);
+    at.held = holds(seen, at.q + 2);
+    at.divide = at.next & DIVIDE;
+    at.next = seen;
+    ++at.q;
+    return true;
 }
 
-// The `count` steps of a strip, of which `begin` is the first.
+// The `count` steps of a strip, of which `begin` is the first; at least one.
 template <class F, class V, int K, int C, bool UNIT>
 __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V>& on,
                       Hall<V, K, C>& hall, Launch launch, Patience& patience, int lane) {
     constexpr u32 RING = Hall<V, K, C>::RING, ADVANCE = Hall<V, K, C>::ADVANCE;
+    static_assert(ADVANCE == 4 && RING % ADVANCE == 0);
     const Places<V, K, C> places(hall, lane);
-    Progress at{0, 0, 0};
-    Work<V, K, C> work[2];
-    while (at.q < count) {
-        if (at.filled == 0) {
-            while ((at.filled = filled_from(hall, at.q, lane, at.divide)) == 0)
-                if (patience.exhausted(launch, lane))
-                    return drain(T, at.q, count, begin, on, hall, lane);
-            take(places, at.q % RING, work[0]);
-        }
-        if (at.filled >= ADVANCE && at.q % ADVANCE == 0 && at.divide % (1u << ADVANCE) == 0)
-            sweep_steps<ADVANCE, false>(T, on, places, at, work, lane);
-        else
-            sweep_steps<1, !UNIT>(T, on, places, at, work, lane);
-        if (at.q % ADVANCE != 0) continue;
+    Round<V, K, C> here = places.first, after;
+    Solved<V, C> solved;
+    solved.has_row = false;
+    Work<V, K, C> a, b;
+    u32 filled;
+    while (!holds(filled = load_acquire_shared(here.filled), 0))
+        if (patience.exhausted(launch, lane)) return drain(T, 0, count, begin, on, hall, lane);
+    Progress at{0, count, filled & DIVIDE, 0, false};
+    take(true, here, 0, a);
+    while (true) {
+        after = places.at((at.q + ADVANCE) % RING);
+        if (!sweep_step<1, 2>(T, on, places, here, here, at, solved, a, b, launch, patience, lane))
+            break;
+        if (!sweep_step<2, 3>(T, on, places, here, here, at, solved, b, a, launch, patience, lane))
+            break;
+        if (!sweep_step<3, 0>(T, on, places, here, after, at, solved, a, b, launch, patience, lane))
+            break;
+        if (!sweep_step<0, 1>(T, on, places, after, after, at, solved, b, a, launch, patience,
+                              lane))
+            break;
+        here = after;
         if (lane == 0) store_release_shared(&hall.swept, at.q);
         if (at.q % 256 == 0) note_progress(launch, lane);
     }
+    if (at.q + 1 < count) return drain(T, at.q + 1, count, begin, on, hall, lane);
     if (lane == 0) store_release_shared(&hall.swept, count);
 }
 

@@ -38,6 +38,19 @@ __device__ __forceinline__ void store_relaxed(u32* p, u32 v) {
 __device__ __forceinline__ void store_relaxed(u64* p, u64 v) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+// The same on a condition, without a branch.
+__device__ __forceinline__ void store_relaxed_if(bool stores, u32* p, u32 v) {
+    asm volatile(
+        "{.reg .pred s; setp.ne.u32 s, %2, 0; @s st.relaxed.gpu.global.u32 [%0], %1;}" ::"l"(p),
+        "r"(v), "r"(u32(stores))
+        : "memory");
+}
+__device__ __forceinline__ void store_relaxed_if(bool stores, u64* p, u64 v) {
+    asm volatile(
+        "{.reg .pred s; setp.ne.u32 s, %2, 0; @s st.relaxed.gpu.global.u64 [%0], %1;}" ::"l"(p),
+        "l"(v), "r"(u32(stores))
+        : "memory");
+}
 __device__ __forceinline__ u32 load_acquire(const u32* p) {
     u32 v;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -89,22 +102,32 @@ __device__ __forceinline__ SharedAddress shared_address(const void* p) {
 }
 template <class T>
 __device__ __forceinline__ T read_shared(SharedAddress at) {
-    constexpr int WORDS = sizeof(T) / 4;
-    u32 w[WORDS];
-    if constexpr (WORDS == 1) {
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[0]) : "r"(at));
-    } else if constexpr (WORDS == 2) {
-        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(at));
-    } else {
-#pragma unroll
-        for (int i = 0; i < WORDS; i += 4)
-            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                         : "=r"(w[i]), "=r"(w[i + 1]), "=r"(w[i + 2]), "=r"(w[i + 3])
-                         : "r"(at + 4 * i));
-    }
     T value;
-    memcpy(&value, w, sizeof(T));
+    if constexpr (sizeof(T) == 4) {
+        u32 w;
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w) : "r"(at));
+        memcpy(&value, &w, sizeof(T));
+    } else if constexpr (sizeof(T) == 8) {
+        u64 w;
+        asm volatile("ld.shared.u64 %0, [%1];" : "=l"(w) : "r"(at));
+        memcpy(&value, &w, sizeof(T));
+    } else {
+        constexpr int WORDS = sizeof(T) / 8;
+        u64 w[WORDS];
+#pragma unroll
+        for (int i = 0; i < WORDS; i += 2)
+            asm volatile("ld.shared.v2.u64 {%0, %1}, [%2];"
+                         : "=l"(w[i]), "=l"(w[i + 1])
+                         : "r"(at + 8 * i));
+        memcpy(&value, w, sizeof(T));
+    }
     return value;
+}
+// The same if it may be read; otherwise anything, without a branch: it is read all the same and must
+// not be used.
+template <class T>
+__device__ __forceinline__ T read_shared_if(bool, SharedAddress at) {
+    return read_shared<T>(at);
 }
 template <class T>
 __device__ __forceinline__ void write_shared(SharedAddress at, const T& value) {
@@ -119,6 +142,11 @@ __device__ __forceinline__ void write_shared(SharedAddress at, const T& value) {
     else
         asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(w[0]), "r"(w[1]),
                      "r"(w[2]), "r"(w[3]));
+}
+__device__ __forceinline__ u32 load_acquire_shared(SharedAddress at) {
+    u32 v;
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+    return v;
 }
 // The same value, in a register: the compiler can neither see where it came from nor compute it anew.
 __device__ __forceinline__ u32 kept(u32 v) {
@@ -214,6 +242,18 @@ __device__ void publish(V* slot, V value) {
     for (int h = 0; h < Words<V>::count; ++h)
         store_relaxed(reinterpret_cast<Word*>(slot) + h,
                       w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
+}
+
+// The same on a condition, without a branch.
+template <class V>
+__device__ void publish_if(bool stores, V* slot, V value) {
+    using Word = typename Words<V>::type;
+    Word w[Words<V>::count];
+    Words<V>::split(value, w);
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; ++h)
+        store_relaxed_if(stores, reinterpret_cast<Word*>(slot) + h,
+                         w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
 }
 
 // ---- sums and counters --------------------------------------------------------------------------

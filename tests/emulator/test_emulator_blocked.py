@@ -114,15 +114,25 @@ FAULTS = {
         "if (lane == 0) store_relaxed_shared(&hall.swept, at.q);",
         RaceError,
     ),
-    "a lane that reads what another acquired": (
-        "__syncwarp(); // what one lane acquired all lanes may read",
-        "",
+    "the ring read without an acquire": (
+        "const u32 seen = load_acquire_shared(after.filled + 4 * AFTER);",
+        "const u32 seen = load_relaxed_shared((const u32*)(after.filled + 4 * AFTER));",
+        (RaceError, AddressError),
+    ),
+    "the ring waited for without an acquire": (
+        "at.next = load_acquire_shared(behind.filled + 4 * AT);",
+        "at.next = load_relaxed_shared((const u32*)(behind.filled + 4 * AT));",
         (RaceError, AddressError),
     ),
     "no barrier of the warp between a step and the next": (
-        "__syncwarp();\n    if (has_row) {",
-        "if (has_row) {",
+        "        __syncwarp();\n    }\n\n    __device__ void tell",
+        "    }\n\n    __device__ void tell",
         (RaceError, AddressError),
+    ),
+    "a step behind that is taken unseen": (
+        "at.held = holds(seen, at.q + 2);",
+        "at.held = at.q + 2 < at.count;",
+        (RaceError, AddressError, AssertionError, DeadlockError),
     ),
     "strips by block instead of by ticket": (
         "hall.ticket = take_ticket(launch);",
