@@ -37,7 +37,7 @@ template <class F, class V, int K, int C, bool UNIT>
 __global__ void __launch_bounds__(512, 1)
     strips_solve(Strips<F> T, const V* b, V* y, int nrhs, Launch launch) {
     __shared__ Hall<V, K, C> hall;
-    const int lane = kept(threadIdx.x & 31), warp = threadIdx.x / 32;
+    const int lane = kept(threadIdx.x & 31), warp = same_in_warp(threadIdx.x / 32);
     const Role role = role_of(warp, blockDim.x / 32);
     const int groups = (nrhs + C - 1) / C;
     Patience patience;

@@ -61,7 +61,7 @@ struct Hall {
     static constexpr int STEP = 32 * int(sizeof(V) * (K + C) + sizeof(Slots<K>) + 1);
     static constexpr int FREE = SHARED - int(sizeof(V)) * (WINDOW + 1) * C - 64;
     static constexpr u32 RING = FREE >= 32 * STEP ? 32 : FREE >= 16 * STEP ? 16 : 8;
-    static constexpr u32 ADVANCE = 4; // steps of a round, after which the sweeper tells where it is
+    static constexpr u32 ADVANCE = 4; // after so many steps the sweeper tells where it is
     static_assert(WINDOW * sizeof(V) * C < 1 << 16, "16-bit offsets");
     Pack<V, K> value[RING * 32];
     Slots<K> slots[RING * 32];
@@ -86,18 +86,26 @@ struct Gathered {
     F scale;
 };
 
+// Where a step begins and how many rows it has.
+struct Extent {
+    u32 start, end;
+};
+template <class F>
+__device__ Extent load_extent(const Strips<F>& T, u32 step, u32 last) {
+    if (step >= last) return {0, 0};
+    return {u32(T.step_start[step]), u32(T.step_start[step + 1])};
+}
+
 template <class F, int K, bool UNIT>
-__device__ void load_extent(const Strips<F>& T, u32 step, u32 last, int lane, Gathered<F, K>& g) {
-    g.rows = 0;
+__device__ void load_rows(const Strips<F>& T, Extent step, int lane, Gathered<F, K>& g) {
+    g.start = step.start;
+    g.rows = step.end - step.start;
     g.begin = g.end = 0;
 #pragma unroll
     for (int k = 0; k < K; ++k) g.near_value.v[k] = F(0);
 #pragma unroll
     for (int k = 0; k < K / 2; ++k) g.slots.v[k] = WINDOW << 16 | WINDOW;
     g.scale = F(1);
-    if (step >= last) return;
-    g.start = T.step_start[step];
-    g.rows = T.step_start[step + 1] - g.start;
     if (u32(lane) >= g.rows) return;
     const u32 at = g.start + lane;
     g.begin = T.far_ptr[at];
@@ -196,8 +204,9 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
     const u32 last = begin + count;
     Gathered<F, K> current, next;
     V s[C], b[C];
-    load_extent<F, K, UNIT>(T, begin + g, last, lane, current);
-    load_extent<F, K, UNIT>(T, begin + g + gatherers, last, lane, next);
+    load_rows<F, K, UNIT>(T, load_extent(T, begin + g, last), lane, current);
+    load_rows<F, K, UNIT>(T, load_extent(T, begin + g + gatherers, last), lane, next);
+    Extent later = load_extent(T, begin + g + 2 * gatherers, last);
     load_batch(T, current.begin, current);
     load_right(on, current, lane, s);
     for (u32 q = g; q < count; q += gatherers) {
@@ -212,7 +221,8 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
         // Only now: a poll would wait for all loads before it, and the sweeper for the filling.
         load_batch(T, next.begin, next);
         load_right(on, next, lane, b);
-        load_extent<F, K, UNIT>(T, begin + q + 2 * gatherers, last, lane, after);
+        load_rows<F, K, UNIT>(T, later, lane, after);
+        later = load_extent(T, begin + q + 3 * gatherers, last);
         current = next;
         next = after;
 #pragma unroll
@@ -221,7 +231,7 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
 }
 
 // ---- the sweeper: x = r - sum over near entries -------------------------------------------------
-// Where the steps of a round, ADVANCE steps side by side in the ring, are in shared memory, for this lane.
+// Where two steps side by side in the ring are in shared memory, for this lane.
 template <class V, int K, int C>
 struct Round {
     SharedAddress value, slots, r, place, filled;
@@ -279,19 +289,23 @@ __device__ void drain(const Strips<F>& T, u32 q, u32 count, u32 begin, const Col
     if (lane == 0) store_release_shared(&hall.swept, count);
 }
 
+// s / diagonal of the row at a position. Out of the way of the loop that calls it.
+template <class F, class V>
+__noinline__ __device__ V divided(const int* row_at, const F* diag, u32 position, V s) {
+    const int row = row_at[position];
+    return row < 0 ? s : over(s, V(diag[row]));
+}
+
 // s / diagonal for the rows of a step that the gatherers could not scale.
 template <class F, class V, int C>
 __device__ void divide_step(const Strips<F>& T, u32 position, V (&s)[C]) {
-    const int row = T.row[position];
-    if (row < 0) return;
-    for (int c = 0; c < C; ++c) s[c] = over(s[c], V(T.diag[row]));
+    for (int c = 0; c < C; ++c) s[c] = divided(T.row, T.diag, position, s[c]);
 }
 
 // Where the sweeper of a strip is: in step q of `count`, some rows of which are to be divided if `divide`.
 // `next` is the flag of the step behind it as it was last seen, `held` whether it told of that step.
 struct Progress {
-    u32 q, count, divide, next;
-    bool held;
+    u32 q, count, divide, next, held;
 };
 
 // Whether the ring holds step q.
@@ -302,16 +316,13 @@ __device__ inline bool holds(u32 filled, u32 q) {
 // The rows of a step, one a lane, and what came out.
 template <class V, int C>
 struct Solved {
-    u32 position;
-    bool has_row;
+    u32 position, has_row;
     V x[C];
 
-    __device__ void remember(SharedAddress window) const {
-        constexpr u32 SIZE = sizeof(V) * C;
+    __device__ void remember(SharedAddress slot) const {
         if (has_row) {
 #pragma unroll
-            for (int c = 0; c < C; ++c)
-                write_shared(window + position % WINDOW * SIZE + c * u32(sizeof(V)), x[c]);
+            for (int c = 0; c < C; ++c) write_shared(slot + c * u32(sizeof(V)), x[c]);
         }
         __syncwarp();
     }
@@ -343,6 +354,11 @@ __device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Place
     take(at.held, behind, AT, next);
     const u32 seen = load_acquire_shared(after.filled + 4 * AFTER);
     solved.tell(on);
+    solved.position = work.place.v[0] + lane;
+    solved.has_row = u32(lane) < work.place.v[1];
+    const SharedAddress slot =
+        placed(places.window + solved.position % WINDOW * u32(sizeof(V) * C));
+    const u32 held_after = holds(seen, at.q + 2);
 #pragma unroll
     for (int c = 0; c < C; ++c) {
         solved.x[c] = work.r[c];
@@ -350,11 +366,9 @@ __device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Place
         for (int k = K - 1; k >= 0; --k)
             solved.x[c] = minus_product(solved.x[c], work.value.v[k], x[k][c]);
     }
-    solved.position = work.place.v[0] + lane;
-    solved.has_row = u32(lane) < work.place.v[1];
     if (at.divide || !at.held) {
         if (at.divide && solved.has_row) divide_step(T, solved.position, solved.x);
-        solved.remember(places.window);
+        solved.remember(slot);
         solved.tell(on);
         if (!at.held) {
             if (at.q + 1 == at.count) return false;
@@ -365,8 +379,8 @@ __device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Place
             take(true, behind, AT, next);
         }
     }
-    solved.remember(places.window);
-    at.held = holds(seen, at.q + 2);
+    solved.remember(slot);
+    at.held = held_after;
     at.divide = at.next & DIVIDE;
     at.next = seen;
     ++at.q;
@@ -377,30 +391,26 @@ __device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Place
 template <class F, class V, int K, int C, bool UNIT>
 __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V>& on,
                       Hall<V, K, C>& hall, Launch launch, Patience& patience, int lane) {
-    constexpr u32 RING = Hall<V, K, C>::RING, ADVANCE = Hall<V, K, C>::ADVANCE;
-    static_assert(ADVANCE == 4 && RING % ADVANCE == 0);
+    constexpr u32 RING = Hall<V, K, C>::RING;
     const Places<V, K, C> places(hall, lane);
-    Round<V, K, C> here = places.first, after;
+    Round<V, K, C> here = places.first;
     Solved<V, C> solved;
-    solved.has_row = false;
+    solved.position = solved.has_row = 0;
     Work<V, K, C> a, b;
     u32 filled;
     while (!holds(filled = load_acquire_shared(here.filled), 0))
         if (patience.exhausted(launch, lane)) return drain(T, 0, count, begin, on, hall, lane);
-    Progress at{0, count, filled & DIVIDE, 0, false};
+    Progress at{0, count, filled & DIVIDE, 0, 0};
     take(true, here, 0, a);
     while (true) {
-        after = places.at((at.q + ADVANCE) % RING);
-        if (!sweep_step<1, 2>(T, on, places, here, here, at, solved, a, b, launch, patience, lane))
-            break;
-        if (!sweep_step<2, 3>(T, on, places, here, here, at, solved, b, a, launch, patience, lane))
-            break;
-        if (!sweep_step<3, 0>(T, on, places, here, after, at, solved, a, b, launch, patience, lane))
+        const Round<V, K, C> after = places.at((at.q + 2) % RING);
+        if (!sweep_step<1, 0>(T, on, places, here, after, at, solved, a, b, launch, patience, lane))
             break;
         if (!sweep_step<0, 1>(T, on, places, after, after, at, solved, b, a, launch, patience,
                               lane))
             break;
         here = after;
+        if (at.q % Hall<V, K, C>::ADVANCE != 0) continue;
         if (lane == 0) store_release_shared(&hall.swept, at.q);
         if (at.q % 256 == 0) note_progress(launch, lane);
     }

@@ -152,6 +152,16 @@ __device__ __forceinline__ u32 load_acquire_shared(SharedAddress at) {
 __device__ __forceinline__ u32 kept(u32 v) {
     return __shfl_sync(FULL_WARP, v, threadIdx.x & 31);
 }
+// A value that is the same in all lanes, so that the compiler knows it, and that branches on it do not
+// part the warp.
+__device__ __forceinline__ u32 same_in_warp(u32 v) {
+    return __shfl_sync(FULL_WARP, v, 0);
+}
+// The same value, computed here and not later.
+__device__ __forceinline__ u32 placed(u32 v) {
+    asm volatile("" : "+r"(v));
+    return v;
+}
 // Sums and counters that several threads add to.
 __device__ __forceinline__ void add_relaxed(u32* p, u32 v) {
     asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
@@ -355,7 +365,7 @@ __device__ inline void note_progress(Launch launch, int lane) {
 }
 
 // Whether the launch is to be abandoned, or is already: called now and then by a lane that waits.
-__device__ inline bool no_progress(Launch launch, u64& since, u32& seen) {
+__noinline__ __device__ bool no_progress(Launch launch, u64& since, u32& seen) {
     const u32 progress =
         load_relaxed(launch.control + TICKET) + load_relaxed(launch.control + PROGRESS);
     const u64 now = nanoseconds();
