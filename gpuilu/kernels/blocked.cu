@@ -46,10 +46,11 @@ __global__ void __launch_bounds__(512, 1)
         __syncthreads(); // the strip before is finished with the ring
         if (threadIdx.x == 0) hall.ticket = take_ticket(launch);
         __syncthreads();
-        const u32 strip = hall.ticket / u32(groups);
+        const u32 ticket = same_in_warp(hall.ticket), strip = ticket / u32(groups);
         if (strip >= u32(T.n_strips)) return;
-        const Columns<V> on{b, y, nrhs, int(hall.ticket % u32(groups)) * C};
-        const u32 begin = T.step_ptr[strip], count = T.step_ptr[strip + 1] - begin;
+        const Columns<V> on{b, y, nrhs, int(ticket % u32(groups)) * C};
+        const u32 begin = same_in_warp(T.step_ptr[strip]);
+        const u32 count = same_in_warp(T.step_ptr[strip + 1]) - begin;
         if (threadIdx.x < Hall<V, K, C>::RING) hall.filled[threadIdx.x] = 0;
         if (threadIdx.x == 0) hall.swept = 0;
         __syncthreads();

@@ -358,7 +358,6 @@ __device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Place
     solved.has_row = u32(lane) < work.place.v[1];
     const SharedAddress slot =
         placed(places.window + solved.position % WINDOW * u32(sizeof(V) * C));
-    const u32 held_after = holds(seen, at.q + 2);
 #pragma unroll
     for (int c = 0; c < C; ++c) {
         solved.x[c] = work.r[c];
@@ -366,6 +365,7 @@ __device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Place
         for (int k = K - 1; k >= 0; --k)
             solved.x[c] = minus_product(solved.x[c], work.value.v[k], x[k][c]);
     }
+    const u32 held_after = holds(seen, at.q + 2);
     if (at.divide || !at.held) {
         if (at.divide && solved.has_row) divide_step(T, solved.position, solved.x);
         solved.remember(slot);
