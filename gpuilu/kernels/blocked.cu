@@ -1,6 +1,6 @@
 // T x = b, rows in strips, one block a strip: inside a block the values go through shared memory.
 #include "entries.cuh"
-#include "strips.cuh"
+#include "sweep.cuh"
 
 namespace gpuilu {
 
@@ -24,10 +24,11 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
 //
 // Ordering: between blocks a value is its own ready mark, one word stored once and read by relaxed
 // polls. Inside a block the gatherer of a step releases `filled`, which every lane of the sweeper
-// acquires before it uses what it read of the ring; the sweeper releases `swept` after all its
-// lanes have read the ring (so that the slot may be filled again), and gatherers acquire it. The
-// window is the sweeper's alone, ordered by __syncwarp; a near value lies at most WINDOW - 64
-// positions back, so the slot is not yet used again, not even by the own step.
+// acquires, or one does and all meet in __syncwarp, before they use what they read of the ring; the
+// sweeper releases `swept` after all its lanes have read the ring (so that the slot may be filled
+// again), and gatherers acquire it. The window is the sweeper's alone, ordered by __syncwarp; a
+// near value lies at most WINDOW - 64 positions back, so the slot is not yet used again, not even
+// by the own step.
 // Progress: strips are taken by ticket in topological order, so far values come from strips whose
 // blocks are running, or from earlier steps of the own strip. The gatherers fill the steps in order,
 // each its own in turn: the smallest unfilled step waits only for swept steps and for other strips,

@@ -157,11 +157,6 @@ __device__ __forceinline__ u32 kept(u32 v) {
 __device__ __forceinline__ u32 same_in_warp(u32 v) {
     return __shfl_sync(FULL_WARP, v, 0);
 }
-// The same value, computed here and not later.
-__device__ __forceinline__ u32 placed(u32 v) {
-    asm volatile("" : "+r"(v));
-    return v;
-}
 // Sums and counters that several threads add to.
 __device__ __forceinline__ void add_relaxed(u32* p, u32 v) {
     asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");

@@ -73,10 +73,6 @@ EMU_INLINE unsigned same_in_warp(unsigned v) {
     return v;
 }
 template <class T>
-EMU_INLINE T placed(T v) {
-    return v;
-}
-template <class T>
 EMU_INLINE std::enable_if_t<std::is_arithmetic_v<T>> add_relaxed(T* p, T v) {
     atomicAdd(p, v);
 }
