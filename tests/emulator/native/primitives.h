@@ -1,4 +1,4 @@
-// The primitives that sync.cuh writes in PTX, on the emulator's runtime. A primitive added there is
+// The primitives that accesses.cuh writes in PTX, on the emulator's runtime. A primitive added there is
 // added here.
 #pragma once
 
