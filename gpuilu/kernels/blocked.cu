@@ -1,6 +1,6 @@
 // T x = b, rows in strips, one block a strip: inside a block the values go through shared memory.
 #include "entries.cuh"
-#include "strips.cuh"
+#include "sweep.cuh"
 
 namespace gpuilu {
 
@@ -23,11 +23,12 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
 // gather: two warps at least, any grid.
 //
 // Ordering: between blocks a value is its own ready mark, one word stored once and read by relaxed
-// polls. Inside a block the gatherer of a step releases `filled`, which a lane of the sweeper
-// acquires, and all after __syncwarp, before they read the ring; the sweeper releases `swept`
-// after it has read the ring (so that the slot may be filled again), and gatherers acquire it. The
-// window is the sweeper's alone, ordered by __syncwarp; a near value lies at most WINDOW - 64
-// positions back, so the slot is not yet used again, not even by the own step.
+// polls. Inside a block the gatherer of a step releases `filled`, which every lane of the sweeper
+// acquires, or one does and all meet in __syncwarp, before they use what they read of the ring; the
+// sweeper releases `swept` after all its lanes have read the ring (so that the slot may be filled
+// again), and gatherers acquire it. The window is the sweeper's alone, ordered by __syncwarp; a
+// near value lies at most WINDOW - 64 positions back, so the slot is not yet used again, not even
+// by the own step.
 // Progress: strips are taken by ticket in topological order, so far values come from strips whose
 // blocks are running, or from earlier steps of the own strip. The gatherers fill the steps in order,
 // each its own in turn: the smallest unfilled step waits only for swept steps and for other strips,
@@ -37,7 +38,7 @@ template <class F, class V, int K, int C, bool UNIT>
 __global__ void __launch_bounds__(512, 1)
     strips_solve(Strips<F> T, const V* b, V* y, int nrhs, Launch launch) {
     __shared__ Hall<V, K, C> hall;
-    const int lane = kept(threadIdx.x & 31), warp = threadIdx.x / 32;
+    const int lane = kept(threadIdx.x & 31), warp = same_in_warp(threadIdx.x / 32);
     const Role role = role_of(warp, blockDim.x / 32);
     const int groups = (nrhs + C - 1) / C;
     Patience patience;
@@ -46,10 +47,11 @@ __global__ void __launch_bounds__(512, 1)
         __syncthreads(); // the strip before is finished with the ring
         if (threadIdx.x == 0) hall.ticket = take_ticket(launch);
         __syncthreads();
-        const u32 strip = hall.ticket / u32(groups);
+        const u32 ticket = same_in_warp(hall.ticket), strip = ticket / u32(groups);
         if (strip >= u32(T.n_strips)) return;
-        const Columns<V> on{b, y, nrhs, int(hall.ticket % u32(groups)) * C};
-        const u32 begin = T.step_ptr[strip], count = T.step_ptr[strip + 1] - begin;
+        const Columns<V> on{b, y, nrhs, int(ticket % u32(groups)) * C};
+        const u32 begin = same_in_warp(T.step_ptr[strip]);
+        const u32 count = same_in_warp(T.step_ptr[strip + 1]) - begin;
         if (threadIdx.x < Hall<V, K, C>::RING) hall.filled[threadIdx.x] = 0;
         if (threadIdx.x == 0) hall.swept = 0;
         __syncthreads();
@@ -61,6 +63,13 @@ __global__ void __launch_bounds__(512, 1)
     }
 }
 
+// Row-major index of entry p of (n_positions, nrhs) where the rows are those of x; -1 for a segment.
+__device__ inline long long entry_of_x(long long p, const int* row, int nrhs) {
+    const long long position = nrhs == 1 ? p : p / nrhs;
+    const int i = row[position];
+    return i < 0 ? -1 : (long long)i * nrhs + (p - position * nrhs);
+}
+
 // b_by_position = b in the order of positions, zero for segments; y = "not ready". One thread
 // an entry of (n_positions, nrhs).
 template <class V>
@@ -68,8 +77,8 @@ __global__ void strips_enter(long long n, const int* row, const V* b, V* b_by_po
                              int nrhs) {
     const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= n) return;
-    const int i = row[p / nrhs];
-    b_by_position[p] = i < 0 ? V(0) : b[(long long)i * nrhs + p % nrhs];
+    const long long e = entry_of_x(p, row, nrhs);
+    b_by_position[p] = e < 0 ? V(0) : b[e];
 #pragma unroll
     for (int w = 0; w < int(sizeof(V) / 4); ++w) y[p * (sizeof(V) / 4) + w] = MARK32;
 }
@@ -79,8 +88,8 @@ template <class V>
 __global__ void strips_leave(long long n, const int* row, const V* y, V* x, int nrhs) {
     const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= n) return;
-    const int i = row[p / nrhs];
-    if (i >= 0) x[(long long)i * nrhs + p % nrhs] = y[p];
+    const long long e = entry_of_x(p, row, nrhs);
+    if (e >= 0) x[e] = y[p];
 }
 
 // The present values of the near and far entries of each position, found in the rows of T. One thread a

@@ -1,5 +1,5 @@
-// A strip of rows inside one block: the gatherers fetch what comes from elsewhere, the sweeper solves.
-// blocked.cu has the kernels, and how the two are ordered.
+// A strip of rows inside one block: the gatherers fetch what comes from elsewhere, the sweeper
+// (sweep.cuh) solves. blocked.cu has the kernels, and how the two are ordered.
 #pragma once
 #include "sync.cuh"
 
@@ -44,7 +44,8 @@ struct alignas(sizeof(T) * K < 16 ? sizeof(T) * K : 16) Pack {
     T v[K];
 };
 
-// Two 16-bit slots a word, unpacked only where they are used: sooner would be to wait for them.
+// Two 16-bit slots a word, unpacked only where they are used: sooner would be to wait for them. In the
+// ring they are bytes from the window's begin.
 template <int K>
 using Slots = Pack<u32, K / 2>;
 template <int K>
@@ -60,7 +61,7 @@ struct Hall {
     static constexpr int STEP = 32 * int(sizeof(V) * (K + C) + sizeof(Slots<K>) + 1);
     static constexpr int FREE = SHARED - int(sizeof(V)) * (WINDOW + 1) * C - 64;
     static constexpr u32 RING = FREE >= 32 * STEP ? 32 : FREE >= 16 * STEP ? 16 : 8;
-    static constexpr u32 ADVANCE = 4; // after so many steps the sweeper tells where it is
+    static_assert(WINDOW * sizeof(V) * C < 1 << 16, "16-bit offsets");
     Pack<V, K> value[RING * 32];
     Slots<K> slots[RING * 32];
     V r[RING * C * 32];
@@ -84,18 +85,26 @@ struct Gathered {
     F scale;
 };
 
+// Where a step begins and how many rows it has.
+struct Extent {
+    u32 start, end;
+};
+template <class F>
+__device__ Extent load_extent(const Strips<F>& T, u32 step, u32 last) {
+    if (step >= last) return {0, 0};
+    return {u32(T.step_start[step]), u32(T.step_start[step + 1])};
+}
+
 template <class F, int K, bool UNIT>
-__device__ void load_extent(const Strips<F>& T, u32 step, u32 last, int lane, Gathered<F, K>& g) {
-    g.rows = 0;
+__device__ void load_rows(const Strips<F>& T, Extent step, int lane, Gathered<F, K>& g) {
+    g.start = step.start;
+    g.rows = step.end - step.start;
     g.begin = g.end = 0;
 #pragma unroll
     for (int k = 0; k < K; ++k) g.near_value.v[k] = F(0);
 #pragma unroll
     for (int k = 0; k < K / 2; ++k) g.slots.v[k] = WINDOW << 16 | WINDOW;
     g.scale = F(1);
-    if (step >= last) return;
-    g.start = T.step_start[step];
-    g.rows = T.step_start[step + 1] - g.start;
     if (u32(lane) >= g.rows) return;
     const u32 at = g.start + lane;
     g.begin = T.far_ptr[at];
@@ -172,7 +181,10 @@ __device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K>& g, V (&s)[
     for (int k = 0; k < K; ++k)
         value.v[k] = UNIT ? V(g.near_value.v[k]) : times(V(g.near_value.v[k]), inverse);
     hall.value[at * 32 + lane] = value;
-    hall.slots[at * 32 + lane] = g.slots;
+    Slots<K> slots;
+#pragma unroll
+    for (int k = 0; k < K / 2; ++k) slots.v[k] = g.slots.v[k] * u32(sizeof(V) * C);
+    hall.slots[at * 32 + lane] = slots;
 #pragma unroll
     for (int c = 0; c < C; ++c) {
         if (!UNIT) s[c] = times(s[c], inverse);
@@ -191,184 +203,30 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
     const u32 last = begin + count;
     Gathered<F, K> current, next;
     V s[C], b[C];
-    load_extent<F, K, UNIT>(T, begin + g, last, lane, current);
-    load_extent<F, K, UNIT>(T, begin + g + gatherers, last, lane, next);
+    load_rows<F, K, UNIT>(T, load_extent(T, begin + g, last), lane, current);
+    load_rows<F, K, UNIT>(T, load_extent(T, begin + g + gatherers, last), lane, next);
+    Extent later = load_extent(T, begin + g + 2 * gatherers, last);
     load_batch(T, current.begin, current);
     load_right(on, current, lane, s);
     for (u32 q = g; q < count; q += gatherers) {
         Gathered<F, K> after;
         subtract_far(T, current, on, s, launch, patience, lane);
-        // Only now: a poll would wait for all loads before it.
-        load_batch(T, next.begin, next);
-        load_right(on, next, lane, b);
-        load_extent<F, K, UNIT>(T, begin + q + 2 * gatherers, last, lane, after);
         while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q))
             if (patience.exhausted(launch, lane))
                 return;
             else
                 __nanosleep(PAUSE_NS);
         fill<F, V, K, C, UNIT>(T, q, current, s, hall, lane);
+        // Only now: a poll would wait for all loads before it, and the sweeper for the filling.
+        load_batch(T, next.begin, next);
+        load_right(on, next, lane, b);
+        load_rows<F, K, UNIT>(T, later, lane, after);
+        later = load_extent(T, begin + q + 3 * gatherers, last);
         current = next;
         next = after;
 #pragma unroll
         for (int c = 0; c < C; ++c) s[c] = b[c];
     }
-}
-
-// ---- the sweeper: x = r - sum over near entries -------------------------------------------------
-// Where things are in shared memory, for this lane.
-template <class V, int K, int C>
-struct Places {
-    SharedAddress value, slots, r, window, place;
-
-    __device__ Places(const Hall<V, K, C>& hall, int lane)
-        : value(kept(shared_address(hall.value + lane))),
-          slots(kept(shared_address(hall.slots + lane))), r(kept(shared_address(hall.r + lane))),
-          window(kept(shared_address(hall.window))), place(kept(shared_address(hall.place))) {}
-};
-
-template <class V, int K, int C>
-struct Work {
-    Pack<V, K> value;
-    Slots<K> slots;
-    Pack<u32, 2> place;
-    V r[C];
-};
-
-template <class V, int K, int C>
-__device__ void take(const Places<V, K, C>& hall, u32 ring, Work<V, K, C>& work) {
-    const u32 at = 32 * ring;
-    work.place = read_shared<Pack<u32, 2>>(hall.place + 8 * ring);
-    work.slots = read_shared<Slots<K>>(hall.slots + at * u32(sizeof(Slots<K>)));
-    work.value = read_shared<Pack<V, K>>(hall.value + at * u32(sizeof(Pack<V, K>)));
-#pragma unroll
-    for (int c = 0; c < C; ++c)
-        work.r[c] = read_shared<V>(hall.r + (at * C + c * 32) * u32(sizeof(V)));
-}
-
-// How many steps from q on the ring holds; `divide` tells which of them are to be divided.
-template <class V, int K, int C>
-__device__ u32 filled_from(const Hall<V, K, C>& hall, u32 q, int lane, u32& divide) {
-    constexpr u32 RING = Hall<V, K, C>::RING;
-    const u32 found = load_acquire_shared(hall.filled + (q + lane) % RING);
-    const bool holds = lane < RING && (found & ~DIVIDE) == q + lane + 1;
-    divide = __ballot_sync(FULL_WARP, holds && (found & DIVIDE));
-    const u32 missing = ~__ballot_sync(FULL_WARP, holds);
-    __syncwarp(); // what one lane acquired all lanes may read
-    return missing ? __ffs(missing) - 1 : 32;
-}
-
-// What an abandoned launch leaves: NaN for all rows from step q of a strip on.
-template <class F, class V, int K, int C>
-__device__ void drain(const Strips<F>& T, u32 q, u32 count, u32 begin, const Columns<V>& on,
-                      Hall<V, K, C>& hall, int lane) {
-    const int end = T.step_start[begin + count];
-    for (int position = T.step_start[begin + q] + lane; position < end; position += 32)
-        for (int c = 0; c < C; ++c)
-            if (on.has(c)) publish(on.y + on.at(position, c), not_a_number<V>());
-    __syncwarp();
-    if (lane == 0) store_release_shared(&hall.swept, count);
-}
-
-// s / diagonal for the rows of a step that the gatherers could not scale.
-template <class F, class V, int C>
-__device__ void divide_step(const Strips<F>& T, u32 position, V (&s)[C]) {
-    const int row = T.row[position];
-    if (row < 0) return;
-    for (int c = 0; c < C; ++c) s[c] = over(s[c], V(T.diag[row]));
-}
-
-// Where the sweeper of a strip is: at step q; the ring holds `filled` steps from there on, of which
-// `divide` tells those with rows to divide.
-struct Progress {
-    u32 q, filled, divide;
-};
-
-// One step of rows, its `work` taken from the ring.
-template <bool DIVIDES, class F, class V, int K, int C>
-__device__ void sweep_step(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
-                           bool divide, const V (&x)[K][C], const Work<V, K, C>& work, int lane) {
-    constexpr u32 SIZE = sizeof(V) * C;
-    const u32 position = work.place.v[0] + lane;
-    const bool has_row = u32(lane) < work.place.v[1];
-    V s[C];
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
-        s[c] = work.r[c];
-#pragma unroll
-        for (int k = K - 1; k >= 0; --k) s[c] = minus_product(s[c], work.value.v[k], x[k][c]);
-    }
-    if (DIVIDES && divide && has_row) divide_step(T, position, s);
-    if (has_row) {
-#pragma unroll
-        for (int c = 0; c < C; ++c)
-            write_shared(places.window + position % WINDOW * SIZE + c * u32(sizeof(V)), s[c]);
-    }
-    __syncwarp();
-    if (has_row) {
-#pragma unroll
-        for (int c = 0; c < C; ++c)
-            if (C == 1 || on.has(c)) publish(on.y + on.at(position, c), s[c]);
-    }
-}
-
-template <class V, int K, int C>
-__device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots, V (&x)[K][C]) {
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-#pragma unroll
-        for (int c = 0; c < C; ++c)
-            x[k][c] = read_shared<V>(places.window + slot_of<K>(slots, k) * u32(sizeof(V) * C) +
-                                     c * u32(sizeof(V)));
-}
-
-// STEPS steps that the ring holds without wrapping around, with rows to divide or without; work[0]
-// is that of the first of them, and then that of the one behind them if the ring holds it.
-template <int STEPS, bool DIVIDES, class F, class V, int K, int C>
-__device__ void sweep_steps(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
-                            Progress& at, Work<V, K, C> (&work)[2], int lane) {
-    constexpr u32 RING = Hall<V, K, C>::RING;
-    const u32 ring = at.q % RING;
-    V x[K][C];
-#pragma unroll
-    for (int a = 0; a < STEPS; ++a) {
-        read_window(places, work[a % 2].slots, x);
-        if (a + 1 < STEPS)
-            take(places, ring + a + 1, work[1 - a % 2]);
-        else
-            take(places, at.filled > STEPS ? (ring + STEPS) % RING : ring, work[1 - a % 2]);
-        sweep_step<DIVIDES>(T, on, places, at.divide >> a & 1u, x, work[a % 2], lane);
-    }
-    if (STEPS % 2) work[0] = work[1];
-    at.q += STEPS;
-    at.filled -= STEPS;
-    at.divide >>= STEPS;
-}
-
-// The `count` steps of a strip, of which `begin` is the first.
-template <class F, class V, int K, int C, bool UNIT>
-__device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V>& on,
-                      Hall<V, K, C>& hall, Launch launch, Patience& patience, int lane) {
-    constexpr u32 RING = Hall<V, K, C>::RING, ADVANCE = Hall<V, K, C>::ADVANCE;
-    const Places<V, K, C> places(hall, lane);
-    Progress at{0, 0, 0};
-    Work<V, K, C> work[2];
-    while (at.q < count) {
-        if (at.filled == 0) {
-            while ((at.filled = filled_from(hall, at.q, lane, at.divide)) == 0)
-                if (patience.exhausted(launch, lane))
-                    return drain(T, at.q, count, begin, on, hall, lane);
-            take(places, at.q % RING, work[0]);
-        }
-        if (at.filled >= ADVANCE && at.q % ADVANCE == 0 && at.divide % (1u << ADVANCE) == 0)
-            sweep_steps<ADVANCE, false>(T, on, places, at, work, lane);
-        else
-            sweep_steps<1, !UNIT>(T, on, places, at, work, lane);
-        if (at.q % ADVANCE != 0) continue;
-        if (lane == 0) store_release_shared(&hall.swept, at.q);
-        if (at.q % 256 == 0) note_progress(launch, lane);
-    }
-    if (lane == 0) store_release_shared(&hall.swept, count);
 }
 
 } // namespace gpuilu

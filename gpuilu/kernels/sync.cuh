@@ -1,6 +1,7 @@
 // How blocks of one launch wait for each other: marks, ordered accesses, tickets, bounded patience.
 //
-// Nothing else in the package uses PTX, atomics for waiting, or volatile. The memory model is PTX's:
+// Nothing else in the package but accesses.cuh uses PTX, atomics for waiting, or volatile. The memory
+// model is PTX's:
 //   - `load_relaxed` / `store_relaxed` at device scope are morally strong and single-copy atomic for
 //     one machine word, so a value that *is* its own ready mark needs no fence at all;
 //   - `store_release` / `load_acquire` order everything before the store in the storing thread (and,
@@ -9,146 +10,12 @@
 //     A counter is only changed by atomics, so whoever acquires its last value has acquired all.
 // A word of all ones means "not ready": one memset of 0xff bytes resets vectors, flags and tickets.
 #pragma once
-#include "scalar.cuh"
+#include "accesses.cuh"
 
 namespace gpuilu {
 
-using u32 = unsigned int;
-using u64 = unsigned long long;
-
-constexpr u32 FULL_WARP = 0xffffffffu;
 constexpr u32 MARK32 = 0xffffffffu;
 constexpr u64 MARK64 = 0xffffffffffffffffull;
-
-// ---- ordered accesses ---------------------------------------------------------------------------
-#ifndef GPUILU_EMULATOR
-__device__ __forceinline__ u32 load_relaxed(const u32* p) {
-    u32 v;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-}
-__device__ __forceinline__ u64 load_relaxed(const u64* p) {
-    u64 v;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-    return v;
-}
-__device__ __forceinline__ void store_relaxed(u32* p, u32 v) {
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-__device__ __forceinline__ void store_relaxed(u64* p, u64 v) {
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-__device__ __forceinline__ u32 load_acquire(const u32* p) {
-    u32 v;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-}
-__device__ __forceinline__ void store_release(u32* p, u32 v) {
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-__device__ __forceinline__ u32 load_relaxed_shared(const u32* p) {
-    u32 v;
-    asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];"
-                 : "=r"(v)
-                 : "l"(__cvta_generic_to_shared(p))
-                 : "memory");
-    return v;
-}
-__device__ __forceinline__ void store_relaxed_shared(u32* p, u32 v) {
-    asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "r"(v)
-                 : "memory");
-}
-__device__ __forceinline__ u64 load_relaxed_shared(const u64* p) {
-    u64 v;
-    asm volatile("ld.relaxed.cta.shared.u64 %0, [%1];"
-                 : "=l"(v)
-                 : "l"(__cvta_generic_to_shared(p))
-                 : "memory");
-    return v;
-}
-__device__ __forceinline__ void store_relaxed_shared(u64* p, u64 v) {
-    asm volatile("st.relaxed.cta.shared.u64 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "l"(v)
-                 : "memory");
-}
-__device__ __forceinline__ u32 load_acquire_shared(const u32* p) {
-    u32 v;
-    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
-                 : "=r"(v)
-                 : "l"(__cvta_generic_to_shared(p))
-                 : "memory");
-    return v;
-}
-__device__ __forceinline__ void store_release_shared(u32* p, u32 v) {
-    asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"l"(__cvta_generic_to_shared(p)), "r"(v)
-                 : "memory");
-}
-// Plain accesses to shared memory by address, for loops in which it may not be computed anew.
-using SharedAddress = u32;
-__device__ __forceinline__ SharedAddress shared_address(const void* p) {
-    return u32(__cvta_generic_to_shared(p));
-}
-template <class T>
-__device__ __forceinline__ T read_shared(SharedAddress at) {
-    constexpr int WORDS = sizeof(T) / 4;
-    u32 w[WORDS];
-    if constexpr (WORDS == 1) {
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[0]) : "r"(at));
-    } else if constexpr (WORDS == 2) {
-        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(at));
-    } else {
-#pragma unroll
-        for (int i = 0; i < WORDS; i += 4)
-            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                         : "=r"(w[i]), "=r"(w[i + 1]), "=r"(w[i + 2]), "=r"(w[i + 3])
-                         : "r"(at + 4 * i));
-    }
-    T value;
-    memcpy(&value, w, sizeof(T));
-    return value;
-}
-template <class T>
-__device__ __forceinline__ void write_shared(SharedAddress at, const T& value) {
-    constexpr int WORDS = sizeof(T) / 4;
-    static_assert(WORDS == 1 || WORDS == 2 || WORDS == 4);
-    u32 w[WORDS];
-    memcpy(w, &value, sizeof(T));
-    if constexpr (WORDS == 1)
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(w[0]));
-    else if constexpr (WORDS == 2)
-        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(w[0]), "r"(w[1]));
-    else
-        asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(w[0]), "r"(w[1]),
-                     "r"(w[2]), "r"(w[3]));
-}
-// The same value, in a register: the compiler can neither see where it came from nor compute it anew.
-__device__ __forceinline__ u32 kept(u32 v) {
-    return __shfl_sync(FULL_WARP, v, threadIdx.x & 31);
-}
-// Sums and counters that several threads add to.
-__device__ __forceinline__ void add_relaxed(u32* p, u32 v) {
-    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-__device__ __forceinline__ void add_relaxed(float* p, float v) {
-    asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory");
-}
-__device__ __forceinline__ void add_relaxed(double* p, double v) {
-    asm volatile("red.relaxed.gpu.global.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory");
-}
-__device__ __forceinline__ void fence_device() {
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-}
-__device__ __forceinline__ void fence_block() {
-    asm volatile("fence.acq_rel.cta;" ::: "memory");
-}
-__device__ __forceinline__ void store_system(u32* p, u32 v) {
-    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-__device__ __forceinline__ u64 nanoseconds() {
-    u64 t;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)::"memory");
-    return t;
-}
-#endif
 
 // ---- values as their own ready marks ------------------------------------------------------------
 // The machine words of a value. All ones is a NaN that arithmetic never gives; a *result* that has
@@ -214,6 +81,18 @@ __device__ void publish(V* slot, V value) {
     for (int h = 0; h < Words<V>::count; ++h)
         store_relaxed(reinterpret_cast<Word*>(slot) + h,
                       w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
+}
+
+// The same on a condition, without a branch.
+template <class V>
+__device__ void publish_if(bool stores, V* slot, V value) {
+    using Word = typename Words<V>::type;
+    Word w[Words<V>::count];
+    Words<V>::split(value, w);
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; ++h)
+        store_relaxed_if(stores, reinterpret_cast<Word*>(slot) + h,
+                         w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
 }
 
 // ---- sums and counters --------------------------------------------------------------------------
@@ -315,7 +194,7 @@ __device__ inline void note_progress(Launch launch, int lane) {
 }
 
 // Whether the launch is to be abandoned, or is already: called now and then by a lane that waits.
-__device__ inline bool no_progress(Launch launch, u64& since, u32& seen) {
+__noinline__ __device__ bool no_progress(Launch launch, u64& since, u32& seen) {
     const u32 progress =
         load_relaxed(launch.control + TICKET) + load_relaxed(launch.control + PROGRESS);
     const u64 now = nanoseconds();

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import solving
 from emulated import Device, needs_compiler, sources
-from emulator import AddressError, DeadlockError, RaceError
+from emulator import AddressError, DeadlockError, EndlessError, RaceError
 from emulator_systems import triangle, values
 from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
 
@@ -114,14 +114,34 @@ FAULTS = {
         "if (lane == 0) store_relaxed_shared(&hall.swept, at.q);",
         RaceError,
     ),
-    "a lane that reads what another acquired": (
-        "__syncwarp(); // what one lane acquired all lanes may read",
-        "",
+    "the ring read without an acquire": (
+        "const u32 seen = load_acquire_shared(after.filled + 4 * AFTER);",
+        "const u32 seen = load_relaxed_shared((const u32*)(after.filled + 4 * AFTER));",
+        (RaceError, AddressError),
+    ),
+    "the ring waited for without an acquire": (
+        "at.next = load_acquire_shared(behind.filled + 4 * AT);",
+        "at.next = load_relaxed_shared((const u32*)(behind.filled + 4 * AT));",
         (RaceError, AddressError),
     ),
     "no barrier of the warp between a step and the next": (
-        "__syncwarp();\n    if (has_row) {",
-        "if (has_row) {",
+        "        __syncwarp();\n    }\n\n    __device__ void tell",
+        "    }\n\n    __device__ void tell",
+        (RaceError, AddressError),
+    ),
+    "a step behind that is taken unseen": (
+        "const u32 held_after = holds(seen, at.q + 2);",
+        "const u32 held_after = at.q + 2 < at.count;",
+        (RaceError, AddressError, AssertionError, DeadlockError),
+    ),
+    "four steps taken unseen": (
+        "return (held & 0x1e) == 0x1e && !(divide & 0xf);",
+        "return !(divide & 0xf);",
+        (RaceError, AddressError, AssertionError, DeadlockError, EndlessError),
+    ),
+    "a lane that reads what another acquired": (
+        "__syncwarp(); // what one lane acquired all lanes may read",
+        "",
         (RaceError, AddressError),
     ),
     "strips by block instead of by ticket": (
@@ -141,7 +161,7 @@ FAULTS = {
 def test_a_planted_fault_is_caught(fault):
     right, wrong, errors = FAULTS[fault]
     texts = sources()
-    file = next(name for name in ("strips.cuh", "blocked.cu") if right in texts[name])
+    file = next(name for name in ("sweep.cuh", "strips.cuh", "blocked.cu") if right in texts[name])
     texts[file] = texts[file].replace(right, wrong)
     others = (f"strips_{kernel}<double>" for kernel in ("enter", "leave", "refresh"))
     kernels = ("strips_solve<double,double,2,1,false>", *others)

@@ -1,4 +1,4 @@
-// The primitives that sync.cuh writes in PTX, on the emulator's runtime. A primitive added there is
+// The primitives that accesses.cuh writes in PTX, on the emulator's runtime. A primitive added there is
 // added here.
 #pragma once
 
@@ -17,6 +17,10 @@ EMU_INLINE void store_relaxed(unsigned* p, unsigned v) {
 }
 EMU_INLINE void store_relaxed(unsigned long long* p, unsigned long long v) {
     emu_store(p, v, 8, EMU_RELAXED);
+}
+template <class Word>
+EMU_INLINE void store_relaxed_if(bool stores, Word* p, Word v) {
+    if (stores) store_relaxed(p, v);
 }
 EMU_INLINE unsigned load_acquire(const unsigned* p) {
     return unsigned(emu_load(p, 4, EMU_ACQUIRE));
@@ -46,9 +50,16 @@ using SharedAddress = char*;
 EMU_INLINE SharedAddress shared_address(const void* p) {
     return static_cast<char*>(const_cast<void*>(p));
 }
+EMU_INLINE unsigned load_acquire_shared(SharedAddress at) {
+    return load_acquire_shared(reinterpret_cast<const unsigned*>(at));
+}
 template <class T>
 EMU_INLINE T read_shared(SharedAddress at) {
     return *reinterpret_cast<const T*>(at);
+}
+template <class T>
+EMU_INLINE T read_shared_if(bool reads, SharedAddress at) {
+    return reads ? read_shared<T>(at) : T();
 }
 template <class T>
 EMU_INLINE void write_shared(SharedAddress at, const T& value) {
@@ -56,6 +67,9 @@ EMU_INLINE void write_shared(SharedAddress at, const T& value) {
 }
 template <class T>
 EMU_INLINE T kept(T v) {
+    return v;
+}
+EMU_INLINE unsigned same_in_warp(unsigned v) {
     return v;
 }
 template <class T>
