@@ -1,0 +1,127 @@
+"""What waiting kernels need of the host: a status word, and scratch memory for each stream."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuilu.backend.devices import cupy
+from gpuilu.backend.streams import stream_key
+from gpuilu.errors import SolveStalledError
+
+__all__ = ["MARK", "Launcher", "Scratch", "Workspaces", "struct"]
+
+MARK = 0xFF  # the byte of "not ready"
+
+
+def struct(*fields: Any) -> np.ndarray:
+    """A kernel argument passed by value: arrays as pointers, ints, each in eight bytes."""
+    words = np.array([_address(f) for f in fields], np.uint64)
+    return words.view(np.dtype((np.void, words.nbytes)))  # CuPy passes arrays of size one by value
+
+
+def _address(field: Any) -> int:
+    if field is None:
+        return 0
+    return int(field) if isinstance(field, int) else int(field.data.ptr)
+
+
+class Launcher:
+    """What the launches of one object share: a status word that kernels write and Python reads.
+
+    The word is pinned host memory: reading it costs nothing and waits for nothing.
+    """
+
+    CONTROL_BYTES = 16
+
+    def __init__(self) -> None:
+        self._page, self._slot = slot = _status_slot()
+        weakref.finalize(self, _free_slots.append, slot)
+        self._page[self._slot] = 0
+        self._address = self._page.ctypes.data + 4 * self._slot
+        self._patience_s = float(os.environ.get("GPUILU_PATIENCE_SECONDS", "2"))
+
+    def struct(self, control: Any) -> np.ndarray:
+        """The `Launch` argument of a kernel, `control` being CONTROL_BYTES of marked memory."""
+        return struct(control, self._address, int(self._patience_s * 1e9))
+
+    def raise_if_stalled(self) -> None:
+        """Raise once for a launch that was abandoned; the object is usable afterwards."""
+        if self._page[self._slot]:
+            self._page[self._slot] = 0
+            raise SolveStalledError(
+                f"a GPU launch made no progress for {self._patience_s:g} s and was abandoned; its "
+                "results are NaN. If a debugger or another program held the GPU, set "
+                "GPUILU_PATIENCE_SECONDS to a larger value"
+            )
+
+
+# Pages are never freed: a kernel abandoned by its object may still write to its word.
+_free_slots: list[tuple[np.ndarray, int]] = []
+_pages: list[Any] = []
+_pages_lock = threading.Lock()
+
+
+def _status_slot() -> tuple[np.ndarray, int]:
+    with _pages_lock:
+        if not _free_slots:
+            memory = cupy().cuda.alloc_pinned_memory(4096)
+            page = np.frombuffer(memory, np.uint32, 1024)
+            page[:] = 0
+            _pages.append(memory)
+            _free_slots.extend((page, slot) for slot in range(1024))
+        return _free_slots.pop()
+
+
+@dataclass(frozen=True, eq=False)
+class Scratch:
+    """Device memory for the launches on one stream: control words, then `data`."""
+
+    stream: Any  # kept alive: a new stream at the same address would share the memory
+    memory: Any
+    data: np.uint64
+    launch: np.ndarray
+
+    def parts(self, nbytes: int, count: int) -> list[Any]:
+        """`count` parts of the data, of that many bytes each."""
+        return [self.data + np.uint64(k * nbytes) for k in range(count)]
+
+    def fill_marks(self, nbytes: int) -> None:
+        """Reset the control words and that many bytes of data to "not ready"."""
+        memsetAsync = cupy().cuda.runtime.memsetAsync
+        nbytes += Launcher.CONTROL_BYTES
+        memsetAsync(self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
+
+    def fill_zeros(self, offset: int, nbytes: int) -> None:
+        """Set bytes of data, from `offset` on, to zero."""
+        if nbytes:
+            address = int(self.data) + offset
+            cupy().cuda.runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
+
+
+class Workspaces:
+    """Scratch memory for one object: a block for each stream, and a private one for each capture.
+
+    A stream's block is reused by the launches on it, which run one after the other; a captured
+    graph may be replayed anywhere and keeps its own for as long as the object lives.
+    """
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self._blocks: dict[Any, Scratch] = {}
+
+    def get(self, nbytes: int) -> Scratch:
+        """Scratch with at least that many bytes of data for a launch on the current stream."""
+        stream, key = stream_key()
+        held = self._blocks.get(key)
+        if held is None or held.memory.nbytes < nbytes + Launcher.CONTROL_BYTES:
+            memory = cupy().empty(nbytes + Launcher.CONTROL_BYTES, np.uint8)
+            data = np.uint64(memory.data.ptr + Launcher.CONTROL_BYTES)
+            held = Scratch(stream, memory, data, self._launcher.struct(memory))
+            self._blocks[key] = held
+        return held
