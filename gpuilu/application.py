@@ -52,6 +52,8 @@ class Application:
         self.factorization = factorization
         self.factors = factors
         self.dtype = dtype
+        # Of the stored factors: an update keeps it.
+        self.factor_dtype = factors.triangles[0].dtype if factors.triangles else dtype
         self.options = options
         self.algorithm, self.reason = algorithm
         self.iterations = iterations
@@ -104,12 +106,6 @@ class Application:
         """Order of the matrix."""
         return self.factorization.n
 
-    @property
-    def factor_dtype(self) -> np.dtype:
-        """Dtype in which the factors are stored."""
-        triangles = self.factors.triangles
-        return triangles[0].dtype if triangles else self.dtype
-
     def apply(self, x: Any, trans: str, b: Any = None) -> None:
         """x <- op(M)^-1 b, or op(M)^-1 x without b; on a GPU the work is only enqueued.
 
@@ -118,17 +114,22 @@ class Application:
         """
         with self._lock.read():
             if self._order is not None:
-                self._order.before_apply()
+                with self._order.apply():
+                    self._apply_form(x, trans, b)
+                return
             start = time.perf_counter()
-            if trans == "C":
-                np.conjugate(x if b is None else b, out=x)
-                self._iterate(x, None, "N")
-                np.conjugate(x, out=x)
-            else:
-                self._iterate(x, b, trans)
+            self._apply_form(x, trans, b)
             elapsed = (time.perf_counter() - start) * 1e3
-        if x.ndim == 1 and not self._on_gpu:
+        if x.ndim == 1:
             self.apply_ms = min(elapsed, self.apply_ms or elapsed)
+
+    def _apply_form(self, x: Any, trans: str, b: Any) -> None:
+        if trans == "C":
+            np.conjugate(x if b is None else b, out=x)
+            self._iterate(x, None, "N")
+            np.conjugate(x, out=x)
+        else:
+            self._iterate(x, b, trans)
 
     def check(self) -> None:
         """Wait for the work in flight and raise what went wrong in it."""
@@ -232,9 +233,9 @@ class Application:
             factors = map_arrays(self.factors, move)
             A = None if self.A is None else _mapped_matrix(self.A, move)
         requested = options.algorithm
-        if (requested, options.device_kind) not in algorithms():
+        if requested != "measure" and (requested, options.device_kind) not in algorithms():
             requested = "auto"
-        with cuda.on(device):
+        with cuda.on(device), remembered():
             algorithm = _chosen(factors, options, requested)
             moved = Application(
                 factorization, factors, self.dtype, options, algorithm, self.iterations, A

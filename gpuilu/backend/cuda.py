@@ -40,6 +40,7 @@ from gpuilu.backend.scratch import MARK, Launcher, Workspaces, struct
 from gpuilu.backend.streams import (
     StreamOrder,
     captured,
+    elapsed_ms,
     launch_graph,
     refuse_capture,
     synchronize,
@@ -61,6 +62,7 @@ __all__ = [
     "csr_matrix",
     "cupy",
     "device_of",
+    "elapsed_ms",
     "fill_marks",
     "for_each",
     "full_grid",

@@ -19,6 +19,7 @@ __all__ = [
     "cupy",
     "device_of",
     "multiprocessors",
+    "name_of",
     "number_of",
     "on",
     "use",
@@ -69,25 +70,30 @@ def checked_device(number: int | None) -> str:
     if number >= count:
         raise BackendUnavailableError(f"device 'cuda:{number}' was asked for; there are {count}")
     capability(number)
-    return f"cuda:{number}"
+    return name_of(number)
 
 
-@contextlib.contextmanager
-def use(device: int) -> Iterator[None]:
-    """Run on a device, without a switch where it is the current one."""
+_nothing = contextlib.nullcontext()
+
+
+def use(device: int) -> Any:
+    """A context that runs on a device, without a switch where it is the current one."""
     cp = cupy()
-    if cp.cuda.runtime.getDevice() == device:
-        yield
-    else:
-        with cp.cuda.Device(device):
-            yield
+    return _nothing if cp.cuda.runtime.getDevice() == device else cp.cuda.Device(device)
 
 
 def on(device: str) -> Any:
     """`use` for "cuda:N"; nothing for "cpu"."""
-    return contextlib.nullcontext() if device == "cpu" else use(number_of(device))
+    return _nothing if device == "cpu" else use(number_of(device))
 
 
+@functools.cache
+def name_of(number: int) -> str:
+    """The device of that number as "cuda:N"."""
+    return f"cuda:{number}"
+
+
+@functools.cache
 def number_of(device: str) -> int:
     """N of "cuda:N"."""
     return int(device.partition(":")[2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,11 @@ class Launcher:
     CONTROL_BYTES = 16
 
     def __init__(self) -> None:
-        self._page, self._slot = slot = _status_slot()
+        page, number = slot = _status_slot()
         weakref.finalize(self, _free_slots.append, slot)
-        self._page[self._slot] = 0
-        self._address = self._page.ctypes.data + 4 * self._slot
+        self._word = memoryview(page)[number : number + 1]
+        self._word[0] = 0
+        self._address = page.ctypes.data + 4 * number
         self._patience_s = float(os.environ.get("GPUILU_PATIENCE_SECONDS", "2"))
 
     def struct(self, control: Any) -> np.ndarray:
@@ -52,8 +53,8 @@ class Launcher:
 
     def raise_if_stalled(self) -> None:
         """Raise once for a launch that was abandoned; the object is usable afterwards."""
-        if self._page[self._slot]:
-            self._page[self._slot] = 0
+        if self._word[0]:
+            self._word[0] = 0
             raise SolveStalledError(
                 f"a GPU launch made no progress for {self._patience_s:g} s and was abandoned; its "
                 "results are NaN. If a debugger or another program held the GPU, set "
@@ -86,6 +87,11 @@ class Scratch:
     memory: Any
     data: np.uint64
     launch: np.ndarray
+    nbytes: int  # of data
+    memset: Any = field(init=False)  # (address, byte, how many, stream)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "memset", cupy().cuda.runtime.memsetAsync)
 
     def parts(self, nbytes: int, count: int) -> list[Any]:
         """`count` parts of the data, of that many bytes each."""
@@ -93,15 +99,14 @@ class Scratch:
 
     def fill_marks(self, nbytes: int) -> None:
         """Reset the control words and that many bytes of data to "not ready"."""
-        memsetAsync = cupy().cuda.runtime.memsetAsync
         nbytes += Launcher.CONTROL_BYTES
-        memsetAsync(self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
+        self.memset(self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
 
     def fill_zeros(self, offset: int, nbytes: int) -> None:
         """Set bytes of data, from `offset` on, to zero."""
         if nbytes:
             address = int(self.data) + offset
-            cupy().cuda.runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
+            self.memset(address, 0, nbytes, self.stream.ptr)
 
 
 class Workspaces:
@@ -119,9 +124,9 @@ class Workspaces:
         """Scratch with at least that many bytes of data for a launch on the current stream."""
         stream, key = stream_key()
         held = self._blocks.get(key)
-        if held is None or held.memory.nbytes < nbytes + Launcher.CONTROL_BYTES:
+        if held is None or held.nbytes < nbytes:
             memory = cupy().empty(nbytes + Launcher.CONTROL_BYTES, np.uint8)
             data = np.uint64(memory.data.ptr + Launcher.CONTROL_BYTES)
-            held = Scratch(stream, memory, data, self._launcher.struct(memory))
+            held = Scratch(stream, memory, data, self._launcher.struct(memory), nbytes)
             self._blocks[key] = held
         return held

@@ -16,6 +16,7 @@ from gpuilu.errors import CaptureError
 __all__ = [
     "StreamOrder",
     "captured",
+    "elapsed_ms",
     "launch_graph",
     "refuse_capture",
     "stream_key",
@@ -28,12 +29,28 @@ def synchronize() -> None:
     cupy().cuda.get_current_stream().synchronize()
 
 
+def elapsed_ms(work: Callable[[], Any]) -> float:
+    """Milliseconds that what `work` enqueues takes on the current stream; waits for it."""
+    cp = cupy()
+    start, end = cp.cuda.Event(), cp.cuda.Event()
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return float(cp.cuda.get_elapsed_time(start, end))
+
+
 class StreamOrder:
     """Orders an update after the applies in flight on other streams, and before later ones."""
 
     def __init__(self) -> None:
         self._streams: dict[Any, Any] = {}
         self._updated: Any = None
+        self._applying = _Applying(self)
+
+    def apply(self) -> Any:
+        """A context for one apply: in order, and with its stream looked up once."""
+        return self._applying  # without state of its own: one serves all threads
 
     def before_apply(self) -> None:
         """Note the current stream; its first apply waits for the last update."""
@@ -93,8 +110,37 @@ def launch_graph(graph: Any) -> None:
 PER_THREAD_STREAM = 2
 
 
+class _Noted(threading.local):
+    found: tuple[Any, Any] | None = None
+
+
+_noted = _Noted()
+
+
+class _Applying:
+    """See `StreamOrder.apply`."""
+
+    def __init__(self, order: StreamOrder) -> None:
+        self._order = order
+
+    def __enter__(self) -> None:
+        _noted.found = _stream_key()
+        try:
+            self._order.before_apply()
+        except BaseException:
+            _noted.found = None
+            raise
+
+    def __exit__(self, *_: Any) -> None:
+        _noted.found = None
+
+
 def stream_key() -> tuple[Any, Any]:
     """(stream, what identifies it): pointer, with the thread for CUDA's per-thread stream."""
+    return _noted.found or _stream_key()
+
+
+def _stream_key() -> tuple[Any, Any]:
     cp = cupy()
     stream = cp.cuda.get_current_stream()
     if stream.is_capturing():

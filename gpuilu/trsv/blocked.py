@@ -83,6 +83,10 @@ class Blocked(WaitingPlan):
         if T.diag is not None:
             cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
 
+    @classmethod
+    def predicted_us(cls, T: Triangle) -> float:
+        return predicted(T, levels(T))[0]
+
     def solve(self, x: Any, b: Any = None) -> None:
         self.check()
         right = x if b is None else b
@@ -90,7 +94,7 @@ class Blocked(WaitingPlan):
             _divide(right, self.T.diag, x)
             return
         nrhs = 1 if x.ndim == 1 else x.shape[1]
-        function, columns, full = self._configuration(x.dtype, nrhs)
+        width, function, columns, full = self._configuration(x.dtype, nrhs)
         blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
         value, n = cuda.value_type(x.dtype), len(self._row) * nrhs
         # x itself holds b by position where b is elsewhere and x is long enough.
@@ -100,7 +104,7 @@ class Blocked(WaitingPlan):
             scratch = self._workspaces.get(vectors * nbytes)
             scratch.fill_marks(0)
             y, by_position = scratch.parts(nbytes, vectors) + spare
-            rows, width = (np.int64(n), self._row), np.int32(nrhs)
+            rows = np.int64(n), self._row
             enter, leave = f"strips_enter<{value}>", f"strips_leave<{value}>"
             cuda.for_each("blocked", enter, n, *rows, right, by_position, y, width)
             function((blocks,), (THREADS,), (self._strips, by_position, y, width, scratch.launch))

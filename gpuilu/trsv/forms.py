@@ -39,6 +39,10 @@ class TriangularForms:
         """The plan for 'N', 'T' or 'H'; real triangles share T and H."""
         if trans == "H" and self.T.dtype.kind != "c":
             trans = "T"
+        found = self._plans.get(trans)
+        return self._made(trans) if found is None else found
+
+    def _made(self, trans: str) -> Plan:
         with self._building:
             if trans not in self._plans:
                 if on_gpu(self.T.data):
@@ -47,8 +51,9 @@ class TriangularForms:
                         f"prepare({trans!r}) before),"
                     )
                 form = Transposed(self.T, conjugate=trans == "H")
-                self._plans[trans] = self.algorithm(form.triangle)
+                plan = self.algorithm(form.triangle)
                 self._transposed[trans] = form
+                self._plans[trans] = plan  # last: it is read without the lock
             return self._plans[trans]
 
     def assign(self, T: Triangle) -> None:

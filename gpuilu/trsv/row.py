@@ -78,16 +78,20 @@ class Row(WaitingPlan):
             value, n = cuda.value_type(T.dtype), len(self._row)
             cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
 
+    @classmethod
+    def predicted_us(cls, T: Triangle) -> float:
+        return predicted_us(T, levels(T))
+
     def solve(self, x: Any, b: Any = None) -> None:
         self.check()
         b = x if b is None else b
         nrhs = 1 if x.ndim == 1 else x.shape[1]
-        function, blocks = self._configuration(x.dtype, nrhs)
+        width, function, blocks = self._configuration(x.dtype, nrhs)
         with self._enqueueing:
             nbytes = len(self._row) * nrhs * x.itemsize
             scratch = self._workspaces.get(nbytes)
             scratch.fill_marks(nbytes)
-            arguments = (self._rows, b, x, scratch.data, np.int32(nrhs), scratch.launch)
+            arguments = (self._rows, b, x, scratch.data, width, scratch.launch)
             function((blocks,), (THREADS,), arguments)
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:

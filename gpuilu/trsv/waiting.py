@@ -34,12 +34,16 @@ class WaitingPlan(Plan):
         self._launcher.raise_if_stalled()
 
     def _configuration(self, dtype: np.dtype, nrhs: int) -> Any:
-        """What `_configure` gives for right-hand sides of that dtype and number, made once."""
-        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
-        key = (dtype.char, columns)
-        if key not in self._configurations:
-            self._configurations[key] = self._configure(dtype, columns)
-        return self._configurations[key]
+        """What `_configure` gives for right-hand sides of that dtype and number, made once.
+
+        Before it stands the number as kernels take it.
+        """
+        found = self._configurations.get((dtype.char, nrhs))
+        if found is None:
+            columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
+            found = np.int32(nrhs), *self._configure(dtype, columns)
+            self._configurations[dtype.char, nrhs] = found
+        return found
 
     def _configure(self, dtype: np.dtype, columns: int) -> Any:
         """(kernel, blocks, ...) for vectors of that dtype, so many columns at once."""
