@@ -21,7 +21,7 @@ from gpuilu.factor.base import Factorization, Factors, PatternFactorization
 from gpuilu.info import Info
 from gpuilu.options import Options
 from gpuilu.trsv.base import algorithms, find
-from gpuilu.trsv.forms import TriangularForms
+from gpuilu.trsv.forms import Chain, TriangularForms
 from gpuilu.trsv.select import choose
 
 __all__ = ["Application"]
@@ -69,7 +69,8 @@ class Application:
         self._L = None if factors.L is None else TriangularForms(factors.L, plan)
         self._U = None if factors.U is None else TriangularForms(factors.U, plan)
         both = [forms for forms in (self._L, self._U) if forms is not None]
-        self._sequence = {"N": both, "T": both[::-1]}
+        self._chains = {"N": Chain(both), "T": Chain(both[::-1])}
+        self._chains["N"].plans("N")  # now: a capture could not hold what joins them
         perm_r, perm_c = factorization.permutations
         self._gather = {"N": _inverse(perm_r), "T": _inverse(perm_c)}
         self._scatter = {"N": perm_c, "T": perm_r}
@@ -139,8 +140,8 @@ class Application:
 
     def raise_known_trouble(self) -> None:
         """Raise what earlier applies ran into, as far as it is known without waiting."""
-        for forms in self._sequence["N"]:
-            forms.check()
+        for chain in self._chains.values():
+            chain.check()
 
     def on_device(self) -> Any:
         """A context in which this application's device is the current one."""
@@ -149,8 +150,7 @@ class Application:
     def prepare(self, trans: str) -> None:
         """Build the transposed forms that an apply with `trans` needs."""
         with self._lock.read():
-            for forms in self._sequence["N"]:
-                forms.plan(trans)
+            self._chains["N" if trans == "N" else "T"].plans(trans)
 
     def update(self, source: Any, *, check: bool) -> None:
         """Factor new values aside, then copy them in; on failure nothing has changed."""
@@ -174,7 +174,7 @@ class Application:
     def nbytes(self) -> int:
         """Bytes held in all forms built so far, and by the factorisation."""
         return held_bytes(
-            self.factorization, self.factors, self._sequence, self._gather, self._scatter, self.A
+            self.factorization, self.factors, self._chains, self._gather, self._scatter, self.A
         )
 
     def info(self) -> Info:
@@ -289,9 +289,7 @@ class Application:
         if (order := self._gather[side]) is not None:
             x[...] = (x if b is None else b)[order]
             b = None
-        for forms in self._sequence[side]:
-            forms.solve(x, trans, b)
-            b = None
+        self._chains[side].solve(x, trans, b)
         if (order := self._scatter[side]) is not None:
             x[...] = x[order]
 

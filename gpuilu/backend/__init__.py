@@ -15,11 +15,12 @@ __all__ = ["by_device", "held_bytes", "is_array", "is_cupy", "map_arrays", "name
 
 def is_cupy(a: Any) -> bool:
     """Whether `a` is a CuPy array or a cupyx sparse matrix or operator; does not import CuPy."""
-    return _is_of_cupy(type(a))
+    kind: Any = type(a)
+    return _is_of_cupy(kind)
 
 
 @cache
-def _is_of_cupy(kind: type) -> bool:
+def _is_of_cupy(kind: Any) -> bool:
     return kind.__module__.partition(".")[0] in ("cupy", "cupyx")
 
 

@@ -8,6 +8,7 @@ is used under this module's name.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ __all__ = [
     "csr_matrix",
     "cupy",
     "device_of",
+    "each",
     "elapsed_ms",
     "fill_marks",
     "for_each",
@@ -151,6 +153,14 @@ def for_each(family: str, instantiation: str, n: int, *arguments: Any, threads: 
     """Launch a kernel of one thread for each of n things; nothing for n = 0."""
     if n:
         launch(kernel(family, instantiation), -(-n // threads), threads, *arguments)
+
+
+def each(family: str, instantiation: str, n: int, threads: int = 256) -> Callable[..., None]:
+    """The same launch to be made often: a function of the arguments, as kernels take them."""
+    if n == 0:
+        return lambda *arguments: None
+    function, grid, block = kernel(family, instantiation), (-(-n // threads),), (threads,)
+    return lambda *arguments: function(grid, block, arguments)
 
 
 LONG_ROW = 16  # mean entries a row from which a warp copies it faster than a thread

@@ -42,7 +42,7 @@ class Launcher:
     def __init__(self) -> None:
         page, number = slot = _status_slot()
         weakref.finalize(self, _free_slots.append, slot)
-        self._word = memoryview(page)[number : number + 1]
+        self._word = memoryview(page[number : number + 1])  # type: ignore[arg-type]
         self._word[0] = 0
         self._address = page.ctypes.data + 4 * number
         self._patience_s = float(os.environ.get("GPUILU_PATIENCE_SECONDS", "2"))
@@ -81,25 +81,36 @@ def _status_slot() -> tuple[np.ndarray, int]:
 
 @dataclass(frozen=True, eq=False)
 class Scratch:
-    """Device memory for the launches on one stream: control words, then `data`."""
+    """Device memory for the launches on one stream: control words of each, then `data`."""
 
     stream: Any  # kept alive: a new stream at the same address would share the memory
     memory: Any
     data: np.uint64
-    launch: np.ndarray
+    launches: tuple[np.ndarray, ...]  # the `Launch` argument of each
     nbytes: int  # of data
     memset: Any = field(init=False)  # (address, byte, how many, stream)
+
+    _parts: dict[tuple[int, int], list[np.uint64]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "memset", cupy().cuda.runtime.memsetAsync)
 
+    @property
+    def launch(self) -> np.ndarray:
+        """The argument of the only launch."""
+        return self.launches[0]
+
     def parts(self, nbytes: int, count: int) -> list[Any]:
         """`count` parts of the data, of that many bytes each."""
-        return [self.data + np.uint64(k * nbytes) for k in range(count)]
+        found = self._parts.get((nbytes, count))
+        if found is None:
+            found = [self.data + np.uint64(k * nbytes) for k in range(count)]
+            self._parts[nbytes, count] = found
+        return found
 
     def fill_marks(self, nbytes: int) -> None:
         """Reset the control words and that many bytes of data to "not ready"."""
-        nbytes += Launcher.CONTROL_BYTES
+        nbytes += Launcher.CONTROL_BYTES * len(self.launches)
         self.memset(self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
 
     def fill_zeros(self, offset: int, nbytes: int) -> None:
@@ -116,8 +127,8 @@ class Workspaces:
     graph may be replayed anywhere and keeps its own for as long as the object lives.
     """
 
-    def __init__(self, launcher: Launcher) -> None:
-        self._launcher = launcher
+    def __init__(self, launcher: Launcher, launches: int = 1) -> None:
+        self._launcher, self._launches = launcher, launches
         self._blocks: dict[Any, Scratch] = {}
 
     def get(self, nbytes: int) -> Scratch:
@@ -125,8 +136,11 @@ class Workspaces:
         stream, key = stream_key()
         held = self._blocks.get(key)
         if held is None or held.nbytes < nbytes:
-            memory = cupy().empty(nbytes + Launcher.CONTROL_BYTES, np.uint8)
-            data = np.uint64(memory.data.ptr + Launcher.CONTROL_BYTES)
-            held = Scratch(stream, memory, data, self._launcher.struct(memory), nbytes)
+            size, count = Launcher.CONTROL_BYTES, self._launches
+            memory = cupy().empty(count * size + nbytes, np.uint8)
+            data = np.uint64(memory.data.ptr + count * size)
+            controls = (memory[k * size : (k + 1) * size] for k in range(count))
+            launches = tuple(map(self._launcher.struct, controls))
+            held = Scratch(stream, memory, data, launches, nbytes)
             self._blocks[key] = held
         return held

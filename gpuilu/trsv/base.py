@@ -50,6 +50,13 @@ class Plan(ABC):
         """Microseconds that a solve will take at least, roughly, from T's levels; 0: no idea."""
         return 0.0
 
+    def followed_by(self, other: Plan) -> Any:
+        """Something with `solve` and `check` that does both solves for less, or None.
+
+        `other` is a plan of the same algorithm; what is made keeps no values of its own.
+        """
+        return None
+
     def refresh(self) -> None:  # noqa: B027
         """Take up the triangle's present values; needed only where the plan holds copies."""
 

@@ -11,7 +11,7 @@ from gpuilu.backend import cuda
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import Plan
 
-__all__ = ["THREADS", "WaitingPlan", "blocks_in_flight", "columns_at_once"]
+__all__ = ["THREADS", "PlanPair", "WaitingPlan", "blocks_in_flight", "columns_at_once"]
 
 THREADS = 256  # of a block: eight warps
 LEVELS_AHEAD = 4  # levels that the warps in flight should cover
@@ -48,6 +48,18 @@ class WaitingPlan(Plan):
     def _configure(self, dtype: np.dtype, columns: int) -> Any:
         """(kernel, blocks, ...) for vectors of that dtype, so many columns at once."""
         raise NotImplementedError
+
+
+class PlanPair:
+    """Two solves one after the other, with what their launches share."""
+
+    def __init__(self) -> None:
+        self._launcher = cuda.Launcher()
+        self._workspaces = cuda.Workspaces(self._launcher, 2)
+        self._enqueueing = threading.Lock()
+
+    def check(self) -> None:
+        self._launcher.raise_if_stalled()
 
 
 def columns_at_once(vector: str) -> int:
