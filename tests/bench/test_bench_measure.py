@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import gpuilu
-from gpuilu.backend import cuda, partition
+from gpuilu.backend import cuda, devices, partition
 from gpuilu.bench import measure, prepare, products, runs
 from gpuilu.bench.cases import CASES, Case
 from gpuilu.bench.measure import Solver
@@ -329,7 +329,7 @@ class Stream:
 
 
 def test_grids_are_sized_by_the_multiprocessors_that_a_stream_owns(monkeypatch):
-    monkeypatch.setattr(cuda, "all_multiprocessors", lambda device: 132)
+    monkeypatch.setattr(devices, "all_multiprocessors", lambda device: 132)
     assert cuda.multiprocessors(0) == 132
     with cuda.confined(Stream(), 32):
         assert cuda.multiprocessors(0) == 32
