@@ -21,7 +21,7 @@ from gpuilu.factor.base import Factorization, Factors, PatternFactorization
 from gpuilu.info import Info
 from gpuilu.options import Options
 from gpuilu.trsv.base import algorithms, find
-from gpuilu.trsv.forms import TriangularForms
+from gpuilu.trsv.forms import Chain, TriangularForms
 from gpuilu.trsv.select import choose
 
 __all__ = ["Application"]
@@ -52,6 +52,8 @@ class Application:
         self.factorization = factorization
         self.factors = factors
         self.dtype = dtype
+        # Of the stored factors: an update keeps it.
+        self.factor_dtype = factors.triangles[0].dtype if factors.triangles else dtype
         self.options = options
         self.algorithm, self.reason = algorithm
         self.iterations = iterations
@@ -67,7 +69,8 @@ class Application:
         self._L = None if factors.L is None else TriangularForms(factors.L, plan)
         self._U = None if factors.U is None else TriangularForms(factors.U, plan)
         both = [forms for forms in (self._L, self._U) if forms is not None]
-        self._sequence = {"N": both, "T": both[::-1]}
+        self._chains = {"N": Chain(both), "T": Chain(both[::-1])}
+        self._chains["N"].plans("N")  # now: a capture could not hold what joins them
         perm_r, perm_c = factorization.permutations
         self._gather = {"N": _inverse(perm_r), "T": _inverse(perm_c)}
         self._scatter = {"N": perm_c, "T": perm_r}
@@ -104,12 +107,6 @@ class Application:
         """Order of the matrix."""
         return self.factorization.n
 
-    @property
-    def factor_dtype(self) -> np.dtype:
-        """Dtype in which the factors are stored."""
-        triangles = self.factors.triangles
-        return triangles[0].dtype if triangles else self.dtype
-
     def apply(self, x: Any, trans: str, b: Any = None) -> None:
         """x <- op(M)^-1 b, or op(M)^-1 x without b; on a GPU the work is only enqueued.
 
@@ -118,17 +115,22 @@ class Application:
         """
         with self._lock.read():
             if self._order is not None:
-                self._order.before_apply()
+                with self._order.apply():
+                    self._apply_form(x, trans, b)
+                return
             start = time.perf_counter()
-            if trans == "C":
-                np.conjugate(x if b is None else b, out=x)
-                self._iterate(x, None, "N")
-                np.conjugate(x, out=x)
-            else:
-                self._iterate(x, b, trans)
+            self._apply_form(x, trans, b)
             elapsed = (time.perf_counter() - start) * 1e3
-        if x.ndim == 1 and not self._on_gpu:
+        if x.ndim == 1:
             self.apply_ms = min(elapsed, self.apply_ms or elapsed)
+
+    def _apply_form(self, x: Any, trans: str, b: Any) -> None:
+        if trans == "C":
+            np.conjugate(x if b is None else b, out=x)
+            self._iterate(x, None, "N")
+            np.conjugate(x, out=x)
+        else:
+            self._iterate(x, b, trans)
 
     def check(self) -> None:
         """Wait for the work in flight and raise what went wrong in it."""
@@ -138,8 +140,8 @@ class Application:
 
     def raise_known_trouble(self) -> None:
         """Raise what earlier applies ran into, as far as it is known without waiting."""
-        for forms in self._sequence["N"]:
-            forms.check()
+        for chain in self._chains.values():
+            chain.check()
 
     def on_device(self) -> Any:
         """A context in which this application's device is the current one."""
@@ -148,8 +150,7 @@ class Application:
     def prepare(self, trans: str) -> None:
         """Build the transposed forms that an apply with `trans` needs."""
         with self._lock.read():
-            for forms in self._sequence["N"]:
-                forms.plan(trans)
+            self._chains["N" if trans == "N" else "T"].plans(trans)
 
     def update(self, source: Any, *, check: bool) -> None:
         """Factor new values aside, then copy them in; on failure nothing has changed."""
@@ -173,7 +174,7 @@ class Application:
     def nbytes(self) -> int:
         """Bytes held in all forms built so far, and by the factorisation."""
         return held_bytes(
-            self.factorization, self.factors, self._sequence, self._gather, self._scatter, self.A
+            self.factorization, self.factors, self._chains, self._gather, self._scatter, self.A
         )
 
     def info(self) -> Info:
@@ -232,9 +233,9 @@ class Application:
             factors = map_arrays(self.factors, move)
             A = None if self.A is None else _mapped_matrix(self.A, move)
         requested = options.algorithm
-        if (requested, options.device_kind) not in algorithms():
+        if requested != "measure" and (requested, options.device_kind) not in algorithms():
             requested = "auto"
-        with cuda.on(device):
+        with cuda.on(device), remembered():
             algorithm = _chosen(factors, options, requested)
             moved = Application(
                 factorization, factors, self.dtype, options, algorithm, self.iterations, A
@@ -288,9 +289,7 @@ class Application:
         if (order := self._gather[side]) is not None:
             x[...] = (x if b is None else b)[order]
             b = None
-        for forms in self._sequence[side]:
-            forms.solve(x, trans, b)
-            b = None
+        self._chains[side].solve(x, trans, b)
         if (order := self._scatter[side]) is not None:
             x[...] = x[order]
 

@@ -49,11 +49,12 @@ _remembered = threading.local()
 @contextlib.contextmanager
 def remembered() -> Iterator[None]:
     """Inside, `levels` analyses each pattern once: a choice and the plan that follows share it."""
-    _remembered.found = {}
+    outer = getattr(_remembered, "found", None)
+    _remembered.found = {} if outer is None else outer
     try:
         yield
     finally:
-        _remembered.found = None
+        _remembered.found = outer
 
 
 def levels(T: Pattern) -> Levels:

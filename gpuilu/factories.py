@@ -22,8 +22,9 @@ from gpuilu.preconditioner import Preconditioner
 __all__ = ["TriangularSolver", "from_factors", "gauss_seidel", "ilu0", "sor", "ssor"]
 
 _KEYWORDS = """algorithm : str
-        Triangular-solve algorithm: "auto"; on the CPU "serial" or "level"; on a GPU "row" or
-        "cusparse".
+        Triangular-solve algorithm: "auto"; "measure", which times all of them and keeps the
+        fastest (a longer set-up, and a choice that may vary); or a name: on the CPU "serial" or
+        "level", on a GPU "row", "blocked" and others.
     device : {"auto", "cpu", "cuda", "cuda:N"} or int
         Where the factors live. "auto": a cupyx matrix stays on its GPU; a SciPy matrix goes to the
         current GPU, if there is one, from 100,000 rows on. `info.device_reason` tells.

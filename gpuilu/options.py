@@ -23,7 +23,7 @@ class Options:
     Parameters
     ----------
     algorithm : str
-        Name of a triangular-solve algorithm, or "auto".
+        Name of a triangular-solve algorithm, "auto" or "measure".
     device : str
         Where the factors live: "cpu" or "cuda:N"; "auto" until a matrix has been seen.
     factor_dtype : dtype or None

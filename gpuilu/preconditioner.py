@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from gpuilu.application import Application
-from gpuilu.backend import cuda, namespace
+from gpuilu.backend import cuda, is_array, namespace
 from gpuilu.errors import ShapeMismatchError, require_choice
 from gpuilu.info import Info
 from gpuilu.operands import as_operator, is_operator
@@ -24,6 +24,11 @@ __all__ = ["Preconditioner"]
 # A form is (transposed, conjugated): M, M^T, M^H and conj(M).
 FORMS = {"N": (False, False), "T": (True, False), "H": (True, True), "C": (False, True)}
 NAMES = {form: name for name, form in FORMS.items()}
+COMPOSED = {
+    (outer, inner): NAMES[t != s, c != d]
+    for outer, (t, c) in FORMS.items()
+    for inner, (s, d) in FORMS.items()
+}
 
 
 class Preconditioner(LinearOperator):
@@ -136,6 +141,8 @@ class Preconditioner(LinearOperator):
 
     def dot(self, x: Any) -> Any:
         """M^-1 x for an array; the product or scaled operator for an operator or a scalar."""
+        if is_array(x):
+            return self.solve(x)
         if is_operator(x):
             return as_operator(self, like=x).dot(as_operator(x))
         if isinstance(x, LinearOperator) or np.isscalar(x):
@@ -143,6 +150,8 @@ class Preconditioner(LinearOperator):
         return self.solve(x)
 
     def __matmul__(self, x: Any) -> Any:
+        if is_array(x):
+            return self.solve(x)
         if np.isscalar(x):
             raise ValueError("Scalar operands are not allowed, use '*' instead")
         return self.dot(x)
@@ -330,5 +339,4 @@ def _restore(cls: type[Preconditioner], application: Application, form: str) -> 
 
 def _composed(form: str, trans: str) -> str:
     """The form of op(M) for a view of M: transposing or conjugating twice is doing nothing."""
-    (t, c), (s, d) = FORMS[form], FORMS[trans]
-    return NAMES[t != s, c != d]
+    return COMPOSED[form, trans]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ def as_array(x: Any) -> Any:
     return cuda.cupy().asarray(x) if cuda.is_foreign(x) else np.asarray(x)
 
 
+@functools.cache
 def result_dtype(b: np.dtype, factor: np.dtype) -> np.dtype:
     """result_type(b, factor), if that is a dtype to solve in."""
     if b.kind in "biufc":

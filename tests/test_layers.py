@@ -30,7 +30,7 @@ RANKS = [
     ["__main__"],
 ]
 RANK = {unit: rank for rank, units in enumerate(RANKS) for unit in units}
-CUPY = {"backend.compile", "backend.cuda"}
+CUPY = {"backend.compile", "backend.devices", "backend.arrays"}
 
 
 def modules(package):

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["by_device", "held_bytes", "is_cupy", "map_arrays", "namespace", "on_gpu"]
+from gpuilu.backend.devices import cupy
+
+__all__ = ["by_device", "held_bytes", "is_array", "is_cupy", "map_arrays", "namespace", "on_gpu"]
 
 
 def is_cupy(a: Any) -> bool:
     """Whether `a` is a CuPy array or a cupyx sparse matrix or operator; does not import CuPy."""
-    return type(a).__module__.partition(".")[0] in ("cupy", "cupyx")
+    kind: Any = type(a)
+    return _is_of_cupy(kind)
+
+
+@cache
+def _is_of_cupy(kind: Any) -> bool:
+    return kind.__module__.partition(".")[0] in ("cupy", "cupyx")
+
+
+def is_array(a: Any) -> bool:
+    """Whether `a` is a NumPy or a CuPy array; does not import CuPy."""
+    return isinstance(a, np.ndarray) or (is_cupy(a) and type(a).__name__ == "ndarray")
 
 
 def on_gpu(a: Any) -> bool:
@@ -22,11 +36,7 @@ def on_gpu(a: Any) -> bool:
 
 def namespace(a: Any) -> Any:
     """The module, numpy or cupy, whose functions make arrays where `a` lives."""
-    if not on_gpu(a):
-        return np
-    from gpuilu.backend import cuda
-
-    return cuda.cupy()
+    return cupy() if on_gpu(a) else np
 
 
 def by_device(cpu: Callable[..., Any], cuda: Callable[..., Any]) -> Callable[..., Any]:

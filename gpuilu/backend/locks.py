@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 __all__ = ["SharedLock"]
 
@@ -13,22 +14,15 @@ class SharedLock:
     """A lock held by any number of readers or by one writer; a waiting writer goes first."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._reading = _Reading(self)
         self._readers = 0
         self._writers = 0  # holding or waiting
         self._writing = False
 
-    @contextlib.contextmanager
-    def read(self) -> Iterator[None]:
-        with self._changed:
-            self._changed.wait_for(lambda: self._writers == 0)
-            self._readers += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._readers -= 1
-                self._changed.notify_all()
+    def read(self) -> Any:
+        return self._reading  # without state of its own: one serves all readers
 
     @contextlib.contextmanager
     def write(self) -> Iterator[None]:
@@ -44,3 +38,24 @@ class SharedLock:
                 self._writers -= 1
                 self._writing = self._writing and not writing
                 self._changed.notify_all()
+
+
+class _Reading:
+    """The readers' side, on the path of every apply: no generator, no notice where nobody waits."""
+
+    def __init__(self, shared: SharedLock) -> None:
+        self._shared = shared
+
+    def __enter__(self) -> None:
+        shared = self._shared
+        with shared._lock:
+            while shared._writers:
+                shared._changed.wait()
+            shared._readers += 1
+
+    def __exit__(self, *_: Any) -> None:
+        shared = self._shared
+        with shared._lock:
+            shared._readers -= 1
+            if shared._writers:
+                shared._changed.notify_all()

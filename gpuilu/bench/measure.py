@@ -32,19 +32,26 @@ class Solver(Contender):
         self.vectors = [system.b]
         self.vectors += [namespace(system.b).empty_like(system.b) for _ in system.triangles]
         self.plans: list[Plan] = []
+        self.joined: Any = None  # both solves in one go, as an operator does them
         self.backward_error: float | None = None
         self.nbytes: int | None = None
 
     def build(self) -> None:
         self.plans = [self.algorithm(T) for T in self.system.triangles]
+        self.joined = self.plans[0].followed_by(self.plans[1]) if len(self.plans) == 2 else None
 
     def run(self) -> None:
+        if self.joined is not None:
+            self.joined.solve(self.vectors[-1], self.vectors[0])
+            return
         for k, plan in enumerate(self.plans):
             plan.solve(self.vectors[k + 1], self.vectors[k])
 
     def finish(self) -> None:
         self.check()
-        self.nbytes = held_bytes(self.plans)
+        self.nbytes = held_bytes(self.plans, self.joined)
+        if self.joined is not None:  # what lies between, which it does not give
+            self.plans[0].solve(self.vectors[1], self.vectors[0])
         self.backward_error = self.system.backward_error(self.vectors)
         bound = self.system.bound()
         if self.algorithm.exact and not self.backward_error <= bound:
@@ -60,11 +67,11 @@ class Solver(Contender):
 
     def check(self) -> None:
         """Raise what the solves so far ran into."""
-        for plan in self.plans:
+        for plan in self.plans if self.joined is None else [self.joined]:
             plan.check()
 
     def release(self) -> None:
-        self.plans = []
+        self.plans, self.joined = [], None
 
 
 class Chosen(Solver):

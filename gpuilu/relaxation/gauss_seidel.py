@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuilu.backend import namespace
 from gpuilu.csr import CSR, row_of_entries, with_diagonal
+from gpuilu.dag import remembered
 from gpuilu.factor.split import Split
 from gpuilu.products import Product
 from gpuilu.relaxation.base import Relaxation, Vectors
@@ -26,10 +27,11 @@ SOLVES = 1000  # that a plan may expect: a smoother is applied again and again
 
 
 def plan_for(T: Triangle, algorithm: str, device: str) -> Plan:
-    """The triangle planned by the algorithm of that name, or by the one that "auto" finds."""
+    """The triangle planned by the algorithm of that name, or by the one that `choose` finds."""
     kind = device.partition(":")[0]
-    name, _ = choose((T,), algorithm, kind, expected_solves=SOLVES, deterministic=True)
-    return find(name, kind, deterministic=True)(T)
+    with remembered():
+        name, _ = choose((T,), algorithm, kind, expected_solves=SOLVES, deterministic=True)
+        return find(name, kind, deterministic=True)(T)
 
 
 class PointSplitting:

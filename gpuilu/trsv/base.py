@@ -47,6 +47,18 @@ class Plan(ABC):
         not overlap.
         """
 
+    @classmethod
+    def predicted_us(cls, T: Triangle) -> float:
+        """Microseconds that a solve will take at least, roughly, from T's levels; 0: no idea."""
+        return 0.0
+
+    def followed_by(self, other: Plan) -> Any:
+        """Something with `solve` and `check` that does both solves for less, or None.
+
+        `other` is a plan of the same algorithm; what is made keeps no values of its own.
+        """
+        return None
+
     def refresh(self) -> None:  # noqa: B027
         """Take up the triangle's present values; needed only where the plan holds copies."""
 
@@ -79,7 +91,7 @@ def find(name: str, device: str, *, deterministic: bool) -> type[Plan]:
             f"algorithm {name!r} does not run on {device!r}; there are {names}"
         )
     raise UnknownAlgorithmError(
-        f"no algorithm is named {name!r}; on {device!r} there are 'auto' and {names}"
+        f"no algorithm is named {name!r}; on {device!r} there are 'auto', 'measure' and {names}"
     )
 
 

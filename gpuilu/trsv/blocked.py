@@ -14,7 +14,9 @@ import numpy as np
 from gpuilu.backend import cuda, namespace
 from gpuilu.dag import Levels, levels
 from gpuilu.triangle import Pattern, Triangle
+from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
+from gpuilu.trsv.strip_launches import StripsLaunches, StripsPair
 from gpuilu.trsv.strips import Split, in_steps, predicted_us, split_entries
 from gpuilu.trsv.waiting import WaitingPlan
 
@@ -41,6 +43,7 @@ class Blocked(WaitingPlan):
         super().__init__(T)
         if len(T.indices) == 0:
             return
+        self._launches: dict[Any, StripsLaunches] = {}
         self._pack(T)
         self._strips = cuda.struct(
             *(self.n_strips, self._step_ptr, self._step_start, self._row),
@@ -84,28 +87,45 @@ class Blocked(WaitingPlan):
         if T.diag is not None:
             cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
 
+    @classmethod
+    def predicted_us(cls, T: Triangle) -> float:
+        return predicted(T, levels(T))[0]
+
     def solve(self, x: Any, b: Any = None) -> None:
         self.check()
         right = x if b is None else b
         if len(self.T.indices) == 0:
             _divide(right, self.T.diag, x)
             return
-        nrhs = 1 if x.ndim == 1 else x.shape[1]
-        function, columns, full = self._configuration(x.dtype, nrhs)
-        blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
-        value, n = cuda.value_type(x.dtype), len(self._row) * nrhs
+        launches = self.launches(x)
         # x itself holds b by position where b is elsewhere and x is long enough.
-        spare = [x] if b is not None and n == x.size else []
-        vectors, nbytes = 2 - len(spare), n * x.itemsize
+        spare = [x] if b is not None and launches.n == x.size else []
+        vectors, nbytes = 2 - len(spare), launches.n * x.itemsize
         with self._enqueueing:
             scratch = self._workspaces.get(vectors * nbytes)
             scratch.fill_marks(0)
             y, by_position = scratch.parts(nbytes, vectors) + spare
-            rows, width = (np.int64(n), self._row), np.int32(nrhs)
-            enter, leave = f"strips_enter<{value}>", f"strips_leave<{value}>"
-            cuda.for_each("blocked", enter, n, *rows, right, by_position, y, width)
-            function((blocks,), (THREADS,), (self._strips, by_position, y, width, scratch.launch))
-            cuda.for_each("blocked", leave, n, *rows, y, x, width)
+            launches.enter(self._row, right, by_position, y)
+            launches.sweep(by_position, y, scratch.launch)
+            launches.leave(y, x)
+
+    def followed_by(self, other: Plan) -> StripsPair | None:
+        assert isinstance(other, Blocked)
+        if not (len(self.T.indices) and len(other.T.indices)):
+            return None
+        return StripsPair(self, other)
+
+    def launches(self, x: Any) -> StripsLaunches:
+        """The launches for vectors like x, made once."""
+        nrhs = 1 if x.ndim == 1 else x.shape[1]
+        found = self._launches.get((x.dtype.char, nrhs))
+        if found is None:
+            width, function, columns, full = self._configuration(x.dtype, nrhs)
+            blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
+            part = self._strips, self._row, width, function, (blocks,), (THREADS,)
+            found = StripsLaunches(x.dtype, len(self._row) * nrhs, *part)
+            self._launches[x.dtype.char, nrhs] = found
+        return found
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int]:
         """(kernel, columns, most blocks)."""

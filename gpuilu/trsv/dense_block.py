@@ -63,12 +63,12 @@ class DenseBlock(WaitingPlan):
         self.check()
         b = x if b is None else b
         nrhs = 1 if x.ndim == 1 else x.shape[1]
-        function, blocks, shared = self._configuration(x.dtype, nrhs)
+        width, function, blocks, shared = self._configuration(x.dtype, nrhs)
         with self._enqueueing:
             nbytes = self._n_tile_rows * TILE * nrhs * x.itemsize
             scratch = self._workspaces.get(nbytes)
             scratch.fill_marks(nbytes)
-            arguments = (self._tiled, b, x, scratch.data, np.int32(nrhs), scratch.launch)
+            arguments = (self._tiled, b, x, scratch.data, width, scratch.launch)
             function((blocks,), (THREADS,), arguments, shared_mem=shared)
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int]:

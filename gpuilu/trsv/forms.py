@@ -9,7 +9,7 @@ from gpuilu.backend import cuda, on_gpu
 from gpuilu.triangle import Transposed, Triangle
 from gpuilu.trsv.base import Plan
 
-__all__ = ["TriangularForms"]
+__all__ = ["Chain", "TriangularForms"]
 
 
 class TriangularForms:
@@ -22,23 +22,14 @@ class TriangularForms:
         self._transposed: dict[str, Transposed] = {}
         self._building = threading.Lock()
 
-    def solve(self, x: Any, trans: str, b: Any = None) -> None:
-        """x <- op(T)^-1 b, or x <- op(T)^-1 x without b."""
-        if x.dtype.kind == "c" and self.T.dtype.kind != "c":
-            # A real triangle acts on real and imaginary parts alike: twice as many real columns.
-            trans = "T" if trans == "H" else trans
-            x, b = (a if a is None else _as_real(a) for a in (x, b))
-        self.plan(trans).solve(x, b)
-
-    def check(self) -> None:
-        """Raise what earlier solves ran into."""
-        for plan in list(self._plans.values()):
-            plan.check()
-
     def plan(self, trans: str) -> Plan:
         """The plan for 'N', 'T' or 'H'; real triangles share T and H."""
         if trans == "H" and self.T.dtype.kind != "c":
             trans = "T"
+        found = self._plans.get(trans)
+        return self._made(trans) if found is None else found
+
+    def _made(self, trans: str) -> Plan:
         with self._building:
             if trans not in self._plans:
                 if on_gpu(self.T.data):
@@ -47,8 +38,9 @@ class TriangularForms:
                         f"prepare({trans!r}) before),"
                     )
                 form = Transposed(self.T, conjugate=trans == "H")
-                self._plans[trans] = self.algorithm(form.triangle)
+                plan = self.algorithm(form.triangle)
                 self._transposed[trans] = form
+                self._plans[trans] = plan  # last: it is read without the lock
             return self._plans[trans]
 
     def assign(self, T: Triangle) -> None:
@@ -58,6 +50,49 @@ class TriangularForms:
             form.refill()
         for plan in self._plans.values():
             plan.refresh()
+
+
+class Chain:
+    """x = op(T_k)^-1 ... op(T_1)^-1 b: triangles of one dtype, solved one after the other.
+
+    Two plans that are cheaper together are joined when they are made.
+    """
+
+    def __init__(self, forms: list[TriangularForms]) -> None:
+        self.forms = forms
+        self._is_real = all(f.T.dtype.kind != "c" for f in forms)
+        self._joined: dict[str, tuple[Any, ...]] = {}
+        self._joining = threading.Lock()
+
+    def solve(self, x: Any, trans: str, b: Any = None) -> None:
+        """x <- the solution for b, or for x without b."""
+        if self._is_real and x.dtype.kind == "c":
+            # A real triangle acts on real and imaginary parts alike: twice as many real columns.
+            x, b = (a if a is None else _as_real(a) for a in (x, b))
+        for plan in self.plans(trans):
+            plan.solve(x, b)
+            b = None
+
+    def plans(self, trans: str) -> tuple[Any, ...]:
+        """What solves, in turn; made at the first call."""
+        if trans == "H" and self._is_real:
+            trans = "T"
+        found = self._joined.get(trans)
+        return self._made(trans) if found is None else found
+
+    def check(self) -> None:
+        """Raise what earlier solves ran into."""
+        for plans in tuple(self._joined.values()):
+            for plan in plans:
+                plan.check()
+
+    def _made(self, trans: str) -> tuple[Any, ...]:
+        plans = tuple(forms.plan(trans) for forms in self.forms)
+        with self._joining:
+            if trans not in self._joined:
+                pair = plans[0].followed_by(plans[1]) if len(plans) == 2 else None
+                self._joined[trans] = plans if pair is None else (pair,)
+            return self._joined[trans]
 
 
 def _as_real(x: Any) -> Any:

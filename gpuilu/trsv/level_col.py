@@ -15,7 +15,7 @@ from gpuilu.dag import levels
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.columns import Columns
-from gpuilu.trsv.level_launches import launch_levels
+from gpuilu.trsv.level_launches import LAUNCH_US, launch_levels
 
 __all__ = ["LevelColumns"]
 
@@ -38,6 +38,10 @@ class LevelColumns(Plan):
         self._level_ptr = cuda.to_host(found.level_ptr)
         self._columns = C = Columns(T, self._order)
         self._matrix = cuda.struct(T.n, self._order, C.indptr, C.indices, C.data, T.diag)
+
+    @classmethod
+    def predicted_us(cls, T: Triangle) -> float:
+        return LAUNCH_US * levels(T).n_levels
 
     def refresh(self) -> None:
         self._columns.refresh()

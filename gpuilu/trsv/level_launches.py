@@ -6,9 +6,10 @@ from typing import Any
 
 from gpuilu.backend import cuda
 
-__all__ = ["THREADS", "launch_levels"]
+__all__ = ["LAUNCH_US", "THREADS", "launch_levels"]
 
 THREADS = 256  # of a block: eight warps
+LAUNCH_US = 3.0  # at least, from one launch to the next
 
 
 def launch_levels(function: Any, level_ptr: Any, *arguments: Any) -> None:

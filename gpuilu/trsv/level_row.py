@@ -13,7 +13,7 @@ from gpuilu.backend import cuda
 from gpuilu.dag import levels
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import Plan
-from gpuilu.trsv.level_launches import launch_levels
+from gpuilu.trsv.level_launches import LAUNCH_US, launch_levels
 from gpuilu.trsv.waiting import columns_at_once
 
 __all__ = ["LevelRows"]
@@ -32,6 +32,10 @@ class LevelRows(Plan):
         self._order = found.level_order
         self._level_ptr = cuda.to_host(found.level_ptr)
         self._matrix = cuda.struct(T.n, self._order, T.indptr, T.indices, T.data, T.diag)
+
+    @classmethod
+    def predicted_us(cls, T: Triangle) -> float:
+        return LAUNCH_US * levels(T).n_levels
 
     def solve(self, x: Any, b: Any = None) -> None:
         b = x if b is None else b

@@ -12,8 +12,9 @@ import numpy as np
 from gpuilu.backend import cuda, namespace
 from gpuilu.dag import Levels, levels
 from gpuilu.triangle import Pattern, Triangle, gather_rows
+from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import cut_long_rows
-from gpuilu.trsv.waiting import WaitingPlan, blocks_in_flight
+from gpuilu.trsv.waiting import PlanPair, WaitingPlan, blocks_in_flight
 
 __all__ = ["Row"]
 
@@ -37,6 +38,7 @@ class Row(WaitingPlan):
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
         self._pack(T)
+        self._n_positions = len(self._row)
         self._rows = cuda.struct(
             len(self._task_ptr) - 1,
             *(self._task_ptr, self._indptr, self._indices, self._row),
@@ -79,17 +81,28 @@ class Row(WaitingPlan):
             value, n = cuda.value_type(T.dtype), len(self._row)
             cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
 
+    @classmethod
+    def predicted_us(cls, T: Triangle) -> float:
+        return predicted_us(T, levels(T))
+
     def solve(self, x: Any, b: Any = None) -> None:
         self.check()
-        b = x if b is None else b
-        nrhs = 1 if x.ndim == 1 else x.shape[1]
-        function, blocks = self._configuration(x.dtype, nrhs)
+        nbytes = self._scratch_bytes(x)
         with self._enqueueing:
-            nbytes = len(self._row) * nrhs * x.itemsize
             scratch = self._workspaces.get(nbytes)
             scratch.fill_marks(nbytes)
-            arguments = (self._rows, b, x, scratch.data, np.int32(nrhs), scratch.launch)
-            function((blocks,), (THREADS,), arguments)
+            self._enqueue(x, x if b is None else b, scratch.data, scratch.launch)
+
+    def followed_by(self, other: Plan) -> RowPair:
+        assert isinstance(other, Row)
+        return RowPair(self, other)
+
+    def _scratch_bytes(self, x: Any) -> int:
+        return self._n_positions * (x.nbytes // max(len(x), 1))
+
+    def _enqueue(self, x: Any, b: Any, y: Any, launch: Any) -> None:
+        width, function, blocks = self._configuration(x.dtype, 1 if x.ndim == 1 else x.shape[1])
+        function((blocks,), (THREADS,), (self._rows, b, x, y, width, launch))
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
@@ -99,6 +112,25 @@ class Row(WaitingPlan):
         function = cuda.kernel("row", f"row_solve<{parameters}>")
         wanted, most = self.tasks_a_level * LEVELS_AHEAD, len(self._task_ptr)
         return function, blocks_in_flight(function, THREADS, wanted, most, FEWEST_BLOCKS)
+
+
+class RowPair(PlanPair):
+    """x <- second^-1 first^-1 b with one reset of the scratch of both."""
+
+    def __init__(self, first: Row, second: Row) -> None:
+        super().__init__()
+        self._first, self._second = first, second
+
+    def solve(self, x: Any, b: Any = None) -> None:
+        self.check()
+        first, second = self._first, self._second
+        nbytes = max(first._scratch_bytes(x), second._scratch_bytes(x))
+        with self._enqueueing:
+            scratch = self._workspaces.get(2 * nbytes)
+            scratch.fill_marks(2 * nbytes)
+            (y, z), (one, two) = scratch.parts(nbytes, 2), scratch.launches
+            first._enqueue(x, x if b is None else b, y, one)
+            second._enqueue(x, x, z, two)
 
 
 def predicted_us(P: Pattern, found: Levels) -> float:

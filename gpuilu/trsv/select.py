@@ -1,4 +1,7 @@
-"""Which algorithm for this triangle: a rule from cheap features, made once, with its reason."""
+"""Which algorithm for this triangle, decided once, with its reason.
+
+"auto" is a rule from cheap features; "measure" times them all (measured.py).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import find
 from gpuilu.trsv.blocked import predicted
 from gpuilu.trsv.dense_block import most_tile_fill, tile_fill
+from gpuilu.trsv.measured import fastest
 from gpuilu.trsv.row import predicted_us
 
 __all__ = ["choose"]
@@ -45,7 +49,9 @@ def choose(
     UnknownAlgorithmError, UnsupportedAlgorithmError
         If the algorithm asked for does not exist or cannot be used here.
     """
-    if algorithm != "auto":
+    if algorithm == "measure" and any(T.n for T in triangles):
+        return fastest(triangles, device, deterministic=deterministic)
+    if algorithm not in ("auto", "measure"):
         return find(algorithm, device, deterministic=deterministic).name, "asked for"
     if device == "cuda":
         return _on_cuda(triangles, expected_solves)

@@ -46,13 +46,13 @@ class TileSyncfree(WaitingPlan):
         self.check()
         b = x if b is None else b
         nrhs = 1 if x.ndim == 1 else x.shape[1]
-        function, blocks = self._configuration(x.dtype, nrhs)
+        width, function, blocks = self._configuration(x.dtype, nrhs)
         with self._enqueueing:
             nbytes = len(self._tiles.tiles.row) * nrhs * x.itemsize
             scratch = self._workspaces.get(nbytes)
             scratch.fill_marks(nbytes)
             tiles = self._tiles.argument
-            arguments = (tiles, b, x, scratch.data, np.int32(nrhs), scratch.launch)
+            arguments = (tiles, b, x, scratch.data, width, scratch.launch)
             function((blocks,), (THREADS,), arguments)
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:

@@ -11,7 +11,7 @@ from gpuilu.backend import cuda
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import Plan
 
-__all__ = ["THREADS", "WaitingPlan", "blocks_in_flight", "columns_at_once"]
+__all__ = ["THREADS", "PlanPair", "WaitingPlan", "blocks_in_flight", "columns_at_once"]
 
 THREADS = 256  # of a block: eight warps
 LEVELS_AHEAD = 4  # levels that the warps in flight should cover
@@ -34,16 +34,32 @@ class WaitingPlan(Plan):
         self._launcher.raise_if_stalled()
 
     def _configuration(self, dtype: np.dtype, nrhs: int) -> Any:
-        """What `_configure` gives for right-hand sides of that dtype and number, made once."""
-        columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
-        key = (dtype.char, columns)
-        if key not in self._configurations:
-            self._configurations[key] = self._configure(dtype, columns)
-        return self._configurations[key]
+        """What `_configure` gives for right-hand sides of that dtype and number, made once.
+
+        Before it stands the number as kernels take it.
+        """
+        found = self._configurations.get((dtype.char, nrhs))
+        if found is None:
+            columns = 1 if nrhs == 1 else columns_at_once(dtype.char)
+            found = np.int32(nrhs), *self._configure(dtype, columns)
+            self._configurations[dtype.char, nrhs] = found
+        return found
 
     def _configure(self, dtype: np.dtype, columns: int) -> Any:
         """(kernel, blocks, ...) for vectors of that dtype, so many columns at once."""
         raise NotImplementedError
+
+
+class PlanPair:
+    """Two solves one after the other, with what their launches share."""
+
+    def __init__(self) -> None:
+        self._launcher = cuda.Launcher()
+        self._workspaces = cuda.Workspaces(self._launcher, 2)
+        self._enqueueing = threading.Lock()
+
+    def check(self) -> None:
+        self._launcher.raise_if_stalled()
 
 
 def columns_at_once(vector: str) -> int:

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import gpuilu
-from gpuilu.backend import cuda, partition
-from gpuilu.bench import analyses, prepare, products, race, runs
+from gpuilu.backend import cuda, devices, partition
+from gpuilu.bench import analyses, measure, prepare, products, race, runs
 from gpuilu.bench.cases import CASES, Case
 from gpuilu.bench.measure import Solver
 from gpuilu.bench.measure import measure as rows_of
@@ -416,6 +416,54 @@ def test_a_damaged_file_is_built_again(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
+# ---- two solves in one go -----------------------------------------------------------------------
+
+
+class Joined:
+    """Both solves of a pair, counted."""
+
+    def __init__(self, first, second, error=0.0):
+        self.parts, self.error, self.runs = (first, second), error, 0
+
+    def solve(self, x, b):
+        self.runs += 1
+        x[...] = b
+        for plan in self.parts:
+            plan.solve(x)
+        x += self.error
+
+    def check(self):
+        pass
+
+
+def joining(error=0.0):
+    """`serial` as an algorithm that joins, which nothing registers."""
+
+    class Joining(Serial):
+        def followed_by(self, other):
+            return Joined(self, other, error)
+
+    return Joining
+
+
+def test_an_apply_is_timed_as_an_operator_does_it_and_both_its_parts_are_checked():
+    problem = system(A3, op="apply")
+    solver, apart = Solver("joining", problem, joining()), solved(problem)
+    solver.start()
+    assert solver.joined.runs == 2
+    for x, y in zip(solver.vectors, apart, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert solver.backward_error <= problem.bound()
+    solver.release()
+    assert solver.joined is None
+
+
+def test_a_joined_solve_that_is_wrong_is_found():
+    solver = Solver("joining", system(A3, op="apply"), joining(error=1e-3))
+    with pytest.raises(measure.InaccurateError):
+        solver.start()
+
+
 # ---- shares of a card ---------------------------------------------------------------------------
 
 
@@ -430,7 +478,7 @@ class Stream:
 
 
 def test_grids_are_sized_by_the_multiprocessors_that_a_stream_owns(monkeypatch):
-    monkeypatch.setattr(cuda, "all_multiprocessors", lambda device: 132)
+    monkeypatch.setattr(devices, "all_multiprocessors", lambda device: 132)
     assert cuda.multiprocessors(0) == 132
     with cuda.confined(Stream(), 32):
         assert cuda.multiprocessors(0) == 32

@@ -71,10 +71,12 @@ class Launcher:
 class Scratch:
     """`cuda.Scratch`: control words and data, whose marks `fill_marks` resets."""
 
-    def __init__(self, launcher, nbytes, reset):
-        self.control = np.full(launcher.CONTROL_BYTES // 4, 0xFFFFFFFF, np.uint32)
+    def __init__(self, launcher, launches, nbytes, reset):
+        words = launcher.CONTROL_BYTES // 4
+        self.control = np.full((launches, words), 0xFFFFFFFF, np.uint32)
         self.data = np.full(nbytes, 0xFF, np.uint8)
-        self.launch = launcher.struct(self.control)
+        self.launches = [launcher.struct(control) for control in self.control]
+        self.launch = self.launches[0]
         self._reset = reset
 
     def parts(self, nbytes, count):
@@ -91,12 +93,13 @@ class Scratch:
 
 
 class Workspaces:
-    def __init__(self, launcher, reset):
-        self._launcher, self._reset, self._held = launcher, reset, None
+    def __init__(self, launcher, launches, reset):
+        self._launcher, self._launches = launcher, launches
+        self._reset, self._held = reset, None
 
     def get(self, nbytes):
         if self._held is None or len(self._held.data) < nbytes:
-            self._held = Scratch(self._launcher, nbytes, self._reset)
+            self._held = Scratch(self._launcher, self._launches, nbytes, self._reset)
         return self._held
 
     nbytes = 0
@@ -148,13 +151,14 @@ class Device:
             "shared_memory": lambda: self.shared_bytes,
             "allow_shared_memory": lambda function, nbytes: None,
             "for_each": functools.partial(cuda.for_each, threads=SHORT_BLOCK),
+            "each": functools.partial(cuda.each, threads=SHORT_BLOCK),
             "struct": emulator.Struct,
             "marked": lambda n, dtype=np.uint32: np.full(
                 n * np.dtype(dtype).itemsize, cuda.MARK, np.uint8
             ).view(dtype),
             "fill_marks": lambda array: array.view(np.uint8).fill(cuda.MARK),
             "Launcher": lambda: Launcher(self.patience_ns),
-            "Workspaces": lambda launcher: Workspaces(launcher, self.reset),
+            "Workspaces": lambda launcher, launches=1: Workspaces(launcher, launches, self.reset),
             "to_host": np.array,
             "synchronize": lambda: None,
         }

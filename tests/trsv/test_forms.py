@@ -12,14 +12,14 @@ from cases import DTYPES, PATTERNS, as_triangle, random, random_values, triangle
 
 from gpuilu.backend import held_bytes
 from gpuilu.triangle import Transposed
-from gpuilu.trsv.forms import TriangularForms
+from gpuilu.trsv.forms import Chain, TriangularForms
 from gpuilu.trsv.level import Level
 from gpuilu.trsv.serial import Serial
 
 
 def solved(forms, b, trans):
     x = b.copy()
-    forms.solve(x, trans)
+    Chain([forms]).solve(x, trans)
     return x
 
 
@@ -54,12 +54,12 @@ def test_the_three_forms_solve_with_t_its_transpose_and_its_adjoint(dtype, lower
 
 def test_nothing_is_transposed_before_its_first_use(counted):
     forms = TriangularForms(as_triangle(triangle(random(20, 2), "complex128")), counted)
-    forms.solve(np.ones(20, complex), "N")
+    Chain([forms]).solve(np.ones(20, complex), "N")
     assert len(counted.made) == 1
-    forms.solve(np.ones(20, complex), "T")
-    forms.solve(np.ones(20, complex), "T")
+    Chain([forms]).solve(np.ones(20, complex), "T")
+    Chain([forms]).solve(np.ones(20, complex), "T")
     assert len(counted.made) == 2
-    forms.solve(np.ones(20, complex), "H")
+    Chain([forms]).solve(np.ones(20, complex), "H")
     assert len(counted.made) == 3
 
 
@@ -95,7 +95,7 @@ def test_new_values_reach_every_form_made_so_far_and_those_made_later(plan, dtyp
     for made in ("", "T", "H", "TH"):
         forms = TriangularForms(as_triangle(old), plan)
         for trans in made:
-            forms.solve(b.copy(), trans)
+            Chain([forms]).solve(b.copy(), trans)
         forms.assign(as_triangle(new))
         for trans in "NTH":
             expected = solved(TriangularForms(as_triangle(new), plan), b, trans)

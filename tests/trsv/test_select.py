@@ -7,8 +7,10 @@ import pytest
 from cases import as_triangle, chain, dense, grid, layered, triangle
 
 import gpuilu
+from gpuilu import dag
 from gpuilu.trsv import base, select
 from gpuilu.trsv.base import algorithms
+from gpuilu.trsv.long_rows import cut_long_rows
 from gpuilu.trsv.select import choose
 
 
@@ -144,3 +146,27 @@ def test_narrow_levels_take_strips_and_wide_ones_rows():
 def test_the_choice_is_the_same_each_time():
     parts = shape(grid(3000, 32)), shape(grid(400, 64))
     assert len({auto_cuda(*parts, expected_solves=10_000) for _ in range(3)}) == 1
+
+
+def test_few_expected_solves_cost_no_analysis(monkeypatch):
+    def never(*_):
+        raise AssertionError("the choice looked too closely")
+
+    monkeypatch.setattr(dag, "_levels", never)
+    monkeypatch.setattr(select, "predicted", never)
+    monkeypatch.setattr(select, "predicted_us", never)
+    assert auto_cuda(shape(grid(3000, 32)), expected_solves=1)[0] == "row"
+
+
+def test_the_choice_and_the_plan_share_one_level_analysis(monkeypatch):
+    counted, levels = [], dag._levels
+    monkeypatch.setattr(dag, "_levels", lambda T: counted.append(T) or levels(T))
+    T = shape(grid(3000, 32))
+    with dag.remembered():
+        auto_cuda(T)
+        with dag.remembered():  # as a measurement inside a set-up does
+            dag.levels(cut_long_rows(T).pattern)
+        dag.levels(T)
+    assert len(counted) == 1
+    dag.levels(T)
+    assert len(counted) == 2
