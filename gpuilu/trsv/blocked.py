@@ -24,7 +24,9 @@ __all__ = ["Blocked", "predicted"]
 
 THREADS = 512
 WIDTHS = {"f": (2, 4, 8), "d": (2, 4, 8), "F": (2, 4), "D": (2, 4)}  # near entries of a row
-STRIPS = (32, 64, 128)  # how many may be tried
+STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
+UNTOLD = 256  # where nothing can be predicted
+MUCH_WORSE = 1.3  # than fewer strips: more of them are not looked at
 FEWEST_ROWS = 256  # of a strip
 
 
@@ -138,10 +140,14 @@ class Blocked(WaitingPlan):
 def predicted(P: Pattern, found: Levels) -> tuple[float, int]:
     """(microseconds, number of strips) of the number of strips that promises most."""
     most = max(1, P.n // FEWEST_ROWS)
-    counts = sorted({min(count, most) for count in STRIPS})
-    times = [(predicted_us(P, found, count), -count) for count in counts]
-    microseconds, strips = min(times)
-    return microseconds, -strips
+    best = np.inf, min(UNTOLD, most)
+    for count in sorted({min(count, most) for count in STRIPS}):
+        microseconds = predicted_us(P, found, count)
+        if MUCH_WORSE * best[0] < microseconds < np.inf:
+            break
+        if microseconds < best[0]:
+            best = microseconds, count
+    return best
 
 
 def _sources(split: Split, cut: Cut) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ __all__ = ["Split", "Steps", "in_steps", "predicted_us", "split_entries"]
 
 LANES = 32  # rows of a step, at most
 WINDOW = 512  # positions of its strip that a block of strips.cuh remembers
-MOST_RUNS = 1 << 23  # strips times levels up to which a prediction counts them
+MOST_RUNS = 10_000_000  # strips times levels up to which a prediction counts them
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +138,12 @@ def _width(near: Any, rank: Any, widths: tuple[int, ...]) -> int:
 
 
 # Fitted to what an H100 took in float64: see docs/notes/strips.rst.
-STEP_US, HOP_US, ROW_US = 0.08, 4.0, 2.4e-5
+STEP_US, HOP_US, ROW_US, ENTRY_US = 0.125, 1.15, 4e-5, 7e-6
 CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
 
 
 def predicted_us(P: Pattern, found: Levels, n_strips: int) -> float:
-    """Time of a solve in so many strips: steps on the longest path, and hops between strips.
+    """Time of a solve in so many strips: steps on the longest path, hops between strips, traffic.
 
     The steps are those of the widest strip in each level. Infinite where it is not known: many
     runs, or rows with many entries in their own strip.
@@ -161,4 +161,4 @@ def predicted_us(P: Pattern, found: Levels, n_strips: int) -> float:
     rows = xp.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
     path = int((-(-rows // LANES)).max(axis=0).sum())
     crossings = min(n_strips, found.n_levels) - 1
-    return STEP_US * path + HOP_US * crossings + ROW_US * P.n
+    return STEP_US * path + HOP_US * crossings + ROW_US * P.n + ENTRY_US * len(P.indices)

@@ -82,11 +82,11 @@ def test_every_entry_is_near_or_far_once_and_found_where_it_says(name, widths):
     np.testing.assert_array_equal(split.far_position, steps.position[T.indices[split.far_source]])
 
 
-def test_a_prediction_counts_steps_hops_and_rows():
+def test_a_prediction_counts_steps_hops_rows_and_entries():
     T = made(chain(100))
-    found = levels(T)
-    assert predicted_us(T, found, 1) == pytest.approx(0.08 * 100 + 2.4e-5 * 100)
-    assert predicted_us(T, found, 5) == pytest.approx(0.08 * 100 + 4.0 * 4 + 2.4e-5 * 100)
+    found, traffic = levels(T), 4e-5 * 100 + 7e-6 * 99
+    assert predicted_us(T, found, 1) == pytest.approx(traffic + 0.125 * 100)
+    assert predicted_us(T, found, 5) == pytest.approx(traffic + 0.125 * 100 + 1.15 * 4)
 
 
 def test_rows_with_many_entries_in_their_own_strip_have_no_prediction():
