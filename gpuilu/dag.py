@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 from gpuilu.triangle import Pattern
 
-__all__ = ["Levels", "in_degree", "level_sets", "levels"]
+__all__ = ["Levels", "in_degree", "level_sets", "levels", "once"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ _remembered = threading.local()
 
 @contextlib.contextmanager
 def remembered() -> Iterator[None]:
-    """Inside, `levels` analyses each pattern once: a choice and the plan that follows share it."""
+    """Inside, a pattern is analysed once: a choice and the plan that follows share the result."""
     outer = getattr(_remembered, "found", None)
     _remembered.found = {} if outer is None else outer
     try:
@@ -57,15 +57,20 @@ def remembered() -> Iterator[None]:
         _remembered.found = outer
 
 
-def levels(T: Pattern) -> Levels:
-    """Level sets of T: O(n + nnz), on a GPU in one launch and a sort."""
+def once(analysis: Callable[[Pattern], Any], T: Pattern) -> Any:
+    """analysis(T), or what it gave for the same arrays inside the same `remembered()`."""
     known = getattr(_remembered, "found", None)
     if known is None:
-        return _levels(T)
-    key = (T.lower, id(T.indptr), id(T.indices))
+        return analysis(T)
+    key = (analysis, T.lower, id(T.indptr), id(T.indices))
     if key not in known:
-        known[key] = T, _levels(T)  # T too: its arrays keep their identities
+        known[key] = T, analysis(T)  # T too: its arrays keep their identities
     return known[key][1]
+
+
+def levels(T: Pattern) -> Levels:
+    """Level sets of T: O(n + nnz), on a GPU in one launch and a sort."""
+    return once(_levels, T)
 
 
 def _levels(T: Pattern) -> Levels:

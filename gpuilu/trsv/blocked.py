@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.dag import Levels, levels
+from gpuilu.dag import levels, once
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
@@ -59,7 +59,7 @@ class Blocked(WaitingPlan):
         cut = cut_long_rows(T)
         P = cut.pattern
         found = levels(P)
-        self.n_strips = predicted(P, found)[1]
+        self.n_strips = predicted(P)[1]
         steps = in_steps(P, found, self.n_strips)
         split = split_entries(P, found, steps, WIDTHS[T.dtype.char])
         self._step_ptr, self._step_start = steps.step_ptr, steps.step_start
@@ -91,7 +91,7 @@ class Blocked(WaitingPlan):
 
     @classmethod
     def predicted_us(cls, T: Triangle) -> float:
-        return predicted(T, levels(T))[0]
+        return predicted(T)[0]
 
     def solve(self, x: Any, b: Any = None) -> None:
         self.check()
@@ -137,8 +137,13 @@ class Blocked(WaitingPlan):
         return function, columns, cuda.full_grid(function, THREADS)
 
 
-def predicted(P: Pattern, found: Levels) -> tuple[float, int]:
+def predicted(P: Pattern) -> tuple[float, int]:
     """(microseconds, number of strips) of the number of strips that promises most."""
+    return once(_predicted, P)
+
+
+def _predicted(P: Pattern) -> tuple[float, int]:
+    found = levels(P)
     most = max(1, P.n // FEWEST_ROWS)
     best = np.inf, min(UNTOLD, most)
     for count in sorted({min(count, most) for count in STRIPS}):

@@ -70,7 +70,7 @@ def _on_cuda(triangles: tuple[Triangle, ...], expected_solves: int) -> tuple[str
     row = sum(predicted_us(T, found) for T, found in shapes)
     if row < FAST_US * len(triangles):
         return "row", f"{row:.0f} us predicted for a solve, too little to save on"
-    blocked = sum(predicted(T, found)[0] for T, found in shapes)
+    blocked = sum(predicted(T)[0] for T in triangles)
     costs = BLOCKED_SETUP_US * len(triangles) / expected_solves
     told = f"predicted {row:.0f} us a solve by rows, {blocked:.0f} in strips"
     return ("blocked" if MARGIN * blocked + costs < row else "row"), told

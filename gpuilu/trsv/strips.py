@@ -152,13 +152,21 @@ def predicted_us(P: Pattern, found: Levels, n_strips: int) -> float:
     if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
         return np.inf
     strip = strip_of_rows(P, n_strips)
-    row = row_of_entries(P.indptr, len(P.indices))
-    inside = strip[row] == strip[P.indices]
-    near = xp.bincount(row, weights=inside, minlength=P.n) if len(row) else xp.zeros(P.n)
-    if float((near > CLOSE).mean()) > 0.02:
+    if _crowded(P, strip) > 0.02 * P.n:
         return np.inf
     run = strip.astype(np.int64) * found.n_levels + found.level
     rows = xp.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
     path = int((-(-rows // LANES)).max(axis=0).sum())
     crossings = min(n_strips, found.n_levels) - 1
     return STEP_US * path + HOP_US * crossings + ROW_US * P.n + ENTRY_US * len(P.indices)
+
+
+def _crowded(P: Pattern, strip: Any) -> int:
+    """How many rows have more than CLOSE entries in their own strip; columns ascend in a row.
+
+    Strips are ranges: it is enough to look at the entry that is the CLOSE + 1st nearest.
+    """
+    xp = namespace(P.indptr)
+    row = xp.flatnonzero(P.indptr[1:] - P.indptr[:-1] > CLOSE)
+    entry = P.indptr[1:][row] - (CLOSE + 1) if P.lower else P.indptr[:-1][row] + CLOSE
+    return int((strip[P.indices[entry]] == strip[row]).sum())

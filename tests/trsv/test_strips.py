@@ -9,7 +9,16 @@ import pytest
 from cases import PATTERNS, as_triangle, chain, dense, grid, triangle
 
 from gpuilu.dag import levels
-from gpuilu.trsv.strips import LANES, WINDOW, in_steps, predicted_us, split_entries
+from gpuilu.trsv.strips import (
+    CLOSE,
+    LANES,
+    WINDOW,
+    _crowded,
+    in_steps,
+    predicted_us,
+    split_entries,
+    strip_of_rows,
+)
 
 NAMES = [name for name in PATTERNS if PATTERNS[name]().shape[0]]
 
@@ -87,6 +96,17 @@ def test_a_prediction_counts_steps_hops_rows_and_entries():
     found, traffic = levels(T), 4e-5 * 100 + 7e-6 * 99
     assert predicted_us(T, found, 1) == pytest.approx(traffic + 0.125 * 100)
     assert predicted_us(T, found, 5) == pytest.approx(traffic + 0.125 * 100 + 1.15 * 4)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("n_strips", [1, 3, 7])
+@pytest.mark.parametrize("name", NAMES)
+def test_crowded_rows_are_those_with_many_entries_in_their_own_strip(name, n_strips, lower):
+    T = made(PATTERNS[name](), lower)
+    strip = strip_of_rows(T, n_strips)
+    rows = (T.indices[a:b] for a, b in pairwise(T.indptr))
+    inside = [np.count_nonzero(strip[row] == strip[i]) for i, row in enumerate(rows)]
+    assert _crowded(T, strip) == np.count_nonzero(np.array(inside) > CLOSE)
 
 
 def test_rows_with_many_entries_in_their_own_strip_have_no_prediction():
