@@ -3,9 +3,9 @@
 #
 #   bash examples/benchmarks/run_all.sh FOLDER [STEP...]
 #
-# Steps, with what they take on one H100 and 16 cores: fast13 (110 s, of which 45 s compile the
-# kernels on a fresh machine), papers (100 s), apply (50 s), nrhs16 (20 s), shares (35 s), setup
-# (25 s); without a step these six, and then amg (2 minutes, most of it pyamg). Each writes
+# Steps, with what they take on one H100 and 16 cores: fast13 (estimated 150 s, of which 45 s compile
+# the kernels on a fresh machine), papers, apply, nrhs16, shares, setup (not yet run; estimated 100,
+# 50, 20, 35, 25 s); without a step these six, and then amg (135 s, most of it pyamg). Each writes
 # FOLDER/STEP.json after every case and goes on where that ends. Matrices are built once and kept in
 # FOLDER/matrices.
 #

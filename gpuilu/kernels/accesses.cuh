@@ -140,8 +140,7 @@ __device__ __forceinline__ u32 load_acquire_shared(SharedAddress at) {
 __device__ __forceinline__ u32 kept(u32 v) {
     return __shfl_sync(FULL_WARP, v, threadIdx.x & 31);
 }
-// A value that is the same in all lanes, so that the compiler knows it, and that branches on it do not
-// part the warp.
+// A value that is the same in all lanes, said so that the compiler may use it.
 __device__ __forceinline__ u32 same_in_warp(u32 v) {
     return __shfl_sync(FULL_WARP, v, 0);
 }

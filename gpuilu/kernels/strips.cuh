@@ -85,7 +85,7 @@ struct Gathered {
     F scale;
 };
 
-// Where a step begins and how many rows it has.
+// The positions of a step: from start to end.
 struct Extent {
     u32 start, end;
 };

@@ -120,6 +120,7 @@ struct Solved {
     }
 };
 
+// The values of the near entries of a row.
 template <class V, int K, int C>
 __device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots, V (&x)[K][C]) {
 #pragma unroll
@@ -129,6 +130,7 @@ __device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots
             x[k][c] = read_shared<V>(places.window + slot_of<K>(slots, k) + c * u32(sizeof(V)));
 }
 
+// x = r - sum over near entries; where the window keeps it.
 template <class V, int K, int C>
 __device__ SharedAddress substitute(const Places<V, K, C>& places, const Work<V, K, C>& work,
                                     const V (&x)[K][C], Solved<V, C>& solved, int lane) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run every kernel under the four tools of compute-sanitizer, each tool in four processes, one for
-# each dtype, all at once. Needs a card; about three minutes on 16 cores.
+# each dtype, all at once. Needs a card, and five minutes at most.
 # SANITIZE_SECONDS (150) is what a tool may take, SANITIZE_LOGS where the logs go.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
