@@ -29,7 +29,8 @@ def strips(n_strips=3, widths=None):
 
     def plan(T):
         here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
-        with mock.patch.multiple(blocked, STRIPS=(n_strips,), FEWEST_ROWS=1, WIDTHS=here):
+        few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
+        with mock.patch.multiple(blocked, WIDTHS=here, **few):
             return blocked.Blocked(T)
 
     return plan
