@@ -1,23 +1,32 @@
 """x_i = (b_i - sum_j t_ij x_j) / t_ii, rows in strips: values cross multiprocessors rarely.
 
-A block solves a range of consecutive rows in the order of their levels. What its rows need from
-each other goes through shared memory, what they need from other strips is fetched ahead by other
-warps (kernels/blocked.cu).
+A block solves a strip of rows in the order of their levels. What its rows need from each other goes
+through shared memory, what they need from other strips is fetched ahead by other warps
+(kernels/blocked.cu).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.dag import levels, once
+from gpuilu.dag import Levels, levels, once
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsLaunches, StripsPair
-from gpuilu.trsv.strips import Split, in_steps, predicted_us, split_entries
+from gpuilu.trsv.strips import (
+    Split,
+    Strips,
+    columns,
+    in_steps,
+    predicted_us,
+    ranges,
+    split_entries,
+)
 from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["Blocked", "predicted"]
@@ -25,13 +34,14 @@ __all__ = ["Blocked", "predicted"]
 THREADS = 512
 WIDTHS = {"f": (2, 4, 8), "d": (2, 4, 8), "F": (2, 4), "D": (2, 4)}  # near entries of a row
 STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
+MOST_COLUMNS = 128  # of a grid: all of them are at work at once
 UNTOLD = 256  # where nothing can be predicted
 MUCH_WORSE = 1.3  # than fewer strips: more of them are not looked at
 FEWEST_ROWS = 256  # of a strip
 
 
 class Blocked(WaitingPlan):
-    """Strips of consecutive rows, one thread block each.
+    """Strips of consecutive rows, or columns of a grid, one thread block each.
 
     Memory: the triangle once more, and one or two vectors of scratch for each stream. A triangle
     without entries beside the diagonal needs no strips.
@@ -59,8 +69,9 @@ class Blocked(WaitingPlan):
         cut = cut_long_rows(T)
         P = cut.pattern
         found = levels(P)
-        self.n_strips = predicted(P)[1]
-        steps = in_steps(P, found, self.n_strips)
+        strips = predicted(P)[1]
+        self.n_strips = strips.count
+        steps = in_steps(P, found, strips)
         split = split_entries(P, found, steps, WIDTHS[T.dtype.char])
         self._step_ptr, self._step_start = steps.step_ptr, steps.step_start
         self._row = xp.empty(P.n, np.int32)
@@ -137,21 +148,32 @@ class Blocked(WaitingPlan):
         return function, columns, cuda.full_grid(function, THREADS)
 
 
-def predicted(P: Pattern) -> tuple[float, int]:
-    """(microseconds, number of strips) of the number of strips that promises most."""
+def predicted(P: Pattern) -> tuple[float, Strips]:
+    """(microseconds, strips) of the strips that promise most."""
     return once(_predicted, P)
 
 
-def _predicted(P: Pattern) -> tuple[float, int]:
+def _predicted(P: Pattern) -> tuple[float, Strips]:
     found = levels(P)
     most = max(1, P.n // FEWEST_ROWS)
-    best = np.inf, min(UNTOLD, most)
-    for count in sorted({min(count, most) for count in STRIPS}):
-        microseconds = predicted_us(P, found, count)
-        if MUCH_WORSE * best[0] < microseconds < np.inf:
+    counts = sorted({min(count, most) for count in STRIPS})
+    untold = np.inf, ranges(P, min(UNTOLD, most))
+    by_ranges = _best(P, found, (ranges(P, count) for count in counts), untold)
+    return _best(P, found, columns(P, min(most, MOST_COLUMNS)), by_ranges)
+
+
+def _best(
+    P: Pattern, found: Levels, candidates: Iterable[Strips], best: tuple[float, Strips]
+) -> tuple[float, Strips]:
+    """The better of `best` and the best of the candidates, of which more and more are tried."""
+    least = np.inf
+    for strips in candidates:
+        microseconds = predicted_us(P, found, strips)
+        if MUCH_WORSE * least < microseconds < np.inf:
             break
+        least = min(least, microseconds)
         if microseconds < best[0]:
-            best = microseconds, count
+            best = microseconds, strips
     return best
 
 

@@ -1,12 +1,15 @@
 """Rows in strips, strips in steps: where each row of a triangle goes, and what it needs from where.
 
-A strip is a range of consecutive rows. Its rows are taken in the order of their levels, 32 at a
-time, never across two levels: such a step is what one warp solves at once.
+Strips depend on earlier strips only. They are ranges of consecutive rows, or, on a grid whose
+unknowns are numbered axis by axis, columns along the slowest axis. The rows of a strip are taken in
+the order of their levels, 32 at a time, never across two levels: such a step is what one warp
+solves at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,10 +19,21 @@ from gpuilu.csr import row_of_entries
 from gpuilu.dag import Levels
 from gpuilu.triangle import Pattern
 
-__all__ = ["Split", "Steps", "in_steps", "predicted_us", "split_entries"]
+__all__ = [
+    "Split",
+    "Steps",
+    "Strips",
+    "columns",
+    "in_steps",
+    "predicted_us",
+    "ranges",
+    "split_entries",
+]
 
 LANES = 32  # rows of a step, at most
 WINDOW = 512  # positions of its strip that a block of strips.cuh remembers
+MOST_AXES = 4  # of a grid
+THINNEST = 2  # side of a column
 MOST_RUNS = 10_000_000  # strips times levels up to which a prediction counts them
 
 
@@ -45,17 +59,95 @@ class Steps:
     strip: Any
 
 
-def strip_of_rows(P: Pattern, n_strips: int) -> Any:
-    """Cut the rows into ranges of about the same length; strips depend on earlier strips only."""
+@dataclass(frozen=True, eq=False)
+class Strips:
+    """A strip for each row, never before the strip of a row it depends on.
+
+    Parameters
+    ----------
+    count : int
+    of_row : int32 array, shape (n,)
+    hops : int
+        From strip to strip on the longest way through them.
+    """
+
+    count: int
+    of_row: Any
+    hops: int
+
+
+def ranges(P: Pattern, count: int) -> Strips:
+    """Consecutive rows, about the same number in each strip."""
     rank = namespace(P.indptr).arange(P.n, dtype=np.int64)
-    strip = (rank * n_strips // max(P.n, 1)).astype(np.int32)
-    return strip if P.lower else strip[::-1]
+    strip = (rank * count // max(P.n, 1)).astype(np.int32)
+    return Strips(count, strip if P.lower else strip[::-1], count - 1)
 
 
-def in_steps(P: Pattern, found: Levels, n_strips: int) -> Steps:
+def columns(P: Pattern, most: int) -> list[Strips]:
+    """Columns of a grid, in twos, fours, ... up to `most`; none where the rows are not one's.
+
+    Coordinates that no entry lowers (of a lower triangle), such as those of a 5- or 7-point grid,
+    may be cut anywhere.
+    """
+    axes = _axes(P)
+    cuts = [1] * len(axes)
+    found = []
+    while axes:
+        widest = max(range(len(axes)), key=lambda k: axes[k].length / cuts[k])
+        cuts[widest] *= 2
+        if np.prod(cuts) > most or axes[widest].length < THINNEST * cuts[widest]:
+            break
+        found.append(_blocks(P, axes, cuts))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Axis:
+    """Coordinate row // stride % length of each row."""
+
+    stride: int
+    length: int
+
+    def of(self, rows: Any) -> Any:
+        return rows // self.stride % self.length
+
+
+def _axes(P: Pattern) -> list[_Axis]:
+    """The axes of a grid but the slowest, as its longest row shows them; all or none."""
+    xp = namespace(P.indptr)
+    if len(P.indices) == 0:
+        return []
+    longest = int((P.indptr[1:] - P.indptr[:-1]).argmax())
+    begin, end = (int(p) for p in P.indptr[longest : longest + 2])
+    if end - begin > MOST_AXES:
+        return []
+    strides = sorted({abs(longest - int(column)) for column in P.indices[begin:end]} | {1})
+    pairs = list(pairwise(strides))
+    if any(after % stride for stride, after in pairs):
+        return []
+    axes = [_Axis(stride, after // stride) for stride, after in pairs]
+    rows = row_of_entries(P.indptr, len(P.indices))
+    for axis in axes:
+        step = axis.of(rows) - axis.of(P.indices)
+        if not bool(xp.all(step >= 0 if P.lower else step <= 0)):
+            return []
+    return axes
+
+
+def _blocks(P: Pattern, axes: list[_Axis], cuts: list[int]) -> Strips:
+    """Each axis cut into so many parts; strips in lexicographic order of them."""
+    rows = namespace(P.indptr).arange(P.n, dtype=np.int32)
+    strip = 0
+    for axis, parts in zip(axes, cuts, strict=True):
+        part = axis.of(rows) * parts // axis.length
+        strip = strip * parts + (part if P.lower else parts - 1 - part)
+    return Strips(int(np.prod(cuts)), strip, sum(cuts) - len(cuts))
+
+
+def in_steps(P: Pattern, found: Levels, strips: Strips) -> Steps:
     """Order the rows by strip, level and index, and cut them into steps."""
     xp, n = namespace(P.indptr), P.n
-    strip = strip_of_rows(P, n_strips)
+    n_strips, strip = strips.count, strips.of_row
     run = strip.astype(np.int64) * found.n_levels + found.level  # rows of one strip and level
     order = xp.argsort(run, kind="stable").astype(np.int32)
     run = run[order]
@@ -142,29 +234,30 @@ STEP_US, HOP_US, ROW_US, ENTRY_US = 0.125, 1.15, 4e-5, 7e-6
 CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
 
 
-def predicted_us(P: Pattern, found: Levels, n_strips: int) -> float:
-    """Time of a solve in so many strips: steps on the longest path, hops between strips, traffic.
+def predicted_us(P: Pattern, found: Levels, strips: Strips) -> float:
+    """Time of a solve in these strips: steps on the longest path, hops between strips, traffic.
 
     The steps are those of the widest strip in each level. Infinite where it is not known: many
     runs, or rows with many entries in their own strip.
     """
     xp = namespace(P.indptr)
+    n_strips, strip = strips.count, strips.of_row
     if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
         return np.inf
-    strip = strip_of_rows(P, n_strips)
     if _crowded(P, strip) > 0.02 * P.n:
         return np.inf
     run = strip.astype(np.int64) * found.n_levels + found.level
     rows = xp.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
     path = int((-(-rows // LANES)).max(axis=0).sum())
-    crossings = min(n_strips, found.n_levels) - 1
-    return STEP_US * path + HOP_US * crossings + ROW_US * P.n + ENTRY_US * len(P.indices)
+    hops = min(strips.hops, found.n_levels - 1)
+    return STEP_US * path + HOP_US * hops + ROW_US * P.n + ENTRY_US * len(P.indices)
 
 
 def _crowded(P: Pattern, strip: Any) -> int:
     """How many rows have more than CLOSE entries in their own strip; columns ascend in a row.
 
-    Strips are ranges: it is enough to look at the entry that is the CLOSE + 1st nearest.
+    Where strips are ranges, it is enough to look at the entry that is the CLOSE + 1st nearest; on
+    other grids rows have that many entries in no strip.
     """
     xp = namespace(P.indptr)
     row = xp.flatnonzero(P.indptr[1:] - P.indptr[:-1] > CLOSE)

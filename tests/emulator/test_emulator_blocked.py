@@ -29,7 +29,8 @@ def strips(n_strips=3, widths=None):
 
     def plan(T):
         here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
-        with mock.patch.multiple(blocked, STRIPS=(n_strips,), FEWEST_ROWS=1, WIDTHS=here):
+        few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
+        with mock.patch.multiple(blocked, WIDTHS=here, **few):
             return blocked.Blocked(T)
 
     return plan
@@ -43,6 +44,21 @@ def test_solves_are_right_under_200_seeds(part):
         plan = strips(1 + seed % 4, (2,))
         threads = (96, 128, 256)[seed % 3]
         solving.check(plan, T, b, seed=seed, resident=1 + seed % 3, strip_threads=threads)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_columns_of_a_grid_are_right_under_20_seeds(lower):
+    T = cases.as_triangle(cases.triangle(cases.grid(40, 16), lower=lower), lower)
+
+    def plan(T):
+        with mock.patch.object(blocked, "predicted", lambda P: (0.0, blocked.columns(P, 8)[-1])):
+            plan = blocked.Blocked(T)
+        assert plan.n_strips == 8
+        return plan
+
+    for seed in range(20):
+        b = values(T.n, "d", np.random.default_rng(seed))
+        solving.check(plan, T, b, seed=seed, resident=1 + seed % 3)
 
 
 @pytest.mark.parametrize("unit", [True, False])

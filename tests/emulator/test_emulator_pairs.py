@@ -25,7 +25,7 @@ every_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 
 @pytest.fixture(autouse=True)
 def few_strips():
-    with mock.patch.multiple(blocked, STRIPS=(3,), FEWEST_ROWS=1):
+    with mock.patch.multiple(blocked, STRIPS=(3,), FEWEST_ROWS=1, MOST_COLUMNS=1):
         yield
 
 

@@ -14,10 +14,11 @@ from gpuilu.trsv.strips import (
     LANES,
     WINDOW,
     _crowded,
+    columns,
     in_steps,
     predicted_us,
+    ranges,
     split_entries,
-    strip_of_rows,
 )
 
 NAMES = [name for name in PATTERNS if PATTERNS[name]().shape[0]]
@@ -29,7 +30,7 @@ def made(P, lower=True):
 
 def test_a_grid_of_two_strips_is_solved_along_its_diagonals():
     T = made(grid(4, 3))  # row 3 i + j is at (i, j), its level i + j
-    steps = in_steps(T, levels(T), 2)
+    steps = in_steps(T, levels(T), ranges(T, 2))
     np.testing.assert_array_equal(steps.strip, np.repeat([0, 1], 6))
     np.testing.assert_array_equal(steps.step_ptr, [0, 4, 8])
     np.testing.assert_array_equal(steps.step_start, [0, 1, 3, 5, 6, 7, 9, 11, 12])
@@ -41,7 +42,7 @@ def test_a_grid_of_two_strips_is_solved_along_its_diagonals():
 def test_the_latest_dependencies_are_near_and_those_of_other_strips_far():
     T = made(grid(4, 3))
     found = levels(T)
-    steps = in_steps(T, found, 2)
+    steps = in_steps(T, found, ranges(T, 2))
     split = split_entries(T, found, steps, (2,))
     row_4, row_7 = steps.position[4], steps.position[7]
     np.testing.assert_array_equal(split.near_slot[row_4], [steps.position[1], steps.position[3]])
@@ -56,7 +57,7 @@ def test_the_latest_dependencies_are_near_and_those_of_other_strips_far():
 def test_steps_are_independent_rows_in_an_order_that_can_be_solved(name, n_strips, lower):
     T = made(PATTERNS[name](), lower)
     found = levels(T)
-    steps = in_steps(T, found, n_strips)
+    steps = in_steps(T, found, ranges(T, n_strips))
     row = np.argsort(steps.position)
     assert steps.step_start[0] == 0
     assert steps.step_start[-1] == T.n
@@ -75,7 +76,7 @@ def test_steps_are_independent_rows_in_an_order_that_can_be_solved(name, n_strip
 def test_every_entry_is_near_or_far_once_and_found_where_it_says(name, widths):
     T = made(PATTERNS[name]())
     found = levels(T)
-    steps = in_steps(T, found, 3)
+    steps = in_steps(T, found, ranges(T, 3))
     split = split_entries(T, found, steps, widths)
     rows = np.repeat(np.arange(T.n), np.diff(T.indptr))
     at, k = np.nonzero(split.near_source >= 0)
@@ -94,8 +95,8 @@ def test_every_entry_is_near_or_far_once_and_found_where_it_says(name, widths):
 def test_a_prediction_counts_steps_hops_rows_and_entries():
     T = made(chain(100))
     found, traffic = levels(T), 4e-5 * 100 + 7e-6 * 99
-    assert predicted_us(T, found, 1) == pytest.approx(traffic + 0.125 * 100)
-    assert predicted_us(T, found, 5) == pytest.approx(traffic + 0.125 * 100 + 1.15 * 4)
+    assert predicted_us(T, found, ranges(T, 1)) == pytest.approx(traffic + 0.125 * 100)
+    assert predicted_us(T, found, ranges(T, 5)) == pytest.approx(traffic + 0.125 * 100 + 1.15 * 4)
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -103,7 +104,7 @@ def test_a_prediction_counts_steps_hops_rows_and_entries():
 @pytest.mark.parametrize("name", NAMES)
 def test_crowded_rows_are_those_with_many_entries_in_their_own_strip(name, n_strips, lower):
     T = made(PATTERNS[name](), lower)
-    strip = strip_of_rows(T, n_strips)
+    strip = ranges(T, n_strips).of_row
     rows = (T.indices[a:b] for a, b in pairwise(T.indptr))
     inside = [np.count_nonzero(strip[row] == strip[i]) for i, row in enumerate(rows)]
     assert _crowded(T, strip) == np.count_nonzero(np.array(inside) > CLOSE)
@@ -111,4 +112,33 @@ def test_crowded_rows_are_those_with_many_entries_in_their_own_strip(name, n_str
 
 def test_rows_with_many_entries_in_their_own_strip_have_no_prediction():
     T = made(dense(40))
-    assert predicted_us(T, levels(T), 1) == np.inf
+    assert predicted_us(T, levels(T), ranges(T, 1)) == np.inf
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize(
+    ("dims", "tried"), [((30, 16), 3), ((9, 8, 12), 4), ((5, 4, 4, 6), 3), ((40, 2), 0)]
+)
+def test_columns_of_a_grid_depend_on_earlier_ones_only(dims, tried, lower):
+    T = made(grid(*dims), lower)
+    row = np.repeat(np.arange(T.n), np.diff(T.indptr))
+    found = columns(T, 16)
+    assert [strips.count for strips in found] == [2**k for k in range(1, tried + 1)]
+    for strips in found:
+        assert strips.of_row.dtype == np.int32
+        assert np.all(strips.of_row[T.indices] <= strips.of_row[row])
+        size = np.bincount(strips.of_row, minlength=strips.count)
+        assert size.min() > 0
+        assert size.max() <= 2 * T.n / strips.count
+        position = np.argsort(in_steps(T, levels(T), strips).position)
+        assert np.all(np.diff(strips.of_row[position]) >= 0)
+
+
+def test_a_column_is_as_many_hops_from_the_first_as_it_has_columns_on_its_way():
+    T = made(grid(9, 8, 12))
+    np.testing.assert_array_equal([strips.hops for strips in columns(T, 16)], [1, 2, 4, 6])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "9-point" in name or "random" in name])
+def test_other_matrices_have_no_columns(name):
+    assert columns(made(PATTERNS[name]()), 16) == []
