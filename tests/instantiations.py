@@ -27,10 +27,10 @@ def _row() -> list[str]:
 
 def _blocked() -> list[str]:
     return [
-        f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{columns},{unit}>"
+        f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{far},{columns},{unit}>"
         for f, v in PAIRS
         for K in WIDTHS[f]
-        for columns in (1, columns_at_once(v))
+        for far, columns in ((2, 1), (4, 1), (2, columns_at_once(v)))
         for unit in ("true", "false")
     ] + [
         f"{kernel}<{VALUE_TYPES[v]}>"

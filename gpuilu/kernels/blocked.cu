@@ -18,6 +18,10 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
     return {GATHER, warp - 1 - warp / 4, warps - 1 - (warps - 1) / 4};
 }
 
+// Threads of a block, at most: the fewer registers a gatherer needs, the more of them there are.
+template <class V, int FAR, int C>
+constexpr int MOST_THREADS = FAR == 2 && C == 1 && sizeof(V) <= 8 ? 640 : 512;
+
 // Solve T x = b for b and y by position, (n_positions, nrhs); y, marked "not ready" before, carries the
 // values between strips. One block a strip and C right-hand sides; warp 0 sweeps, the others
 // gather: two warps at least, any grid.
@@ -34,8 +38,8 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
 // each its own in turn: the smallest unfilled step waits only for swept steps and for other strips,
 // and its slot in the ring is free; the smallest unswept step waits for its filling alone.
 // Source: own; monotone cuts, and the value as its own mark after Dufrechou and Ezzatti 2018.
-template <class F, class V, int K, int C, bool UNIT>
-__global__ void __launch_bounds__(512, 1)
+template <class F, class V, int K, int FAR, int C, bool UNIT>
+__global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
     strips_solve(Strips<F> T, const V* b, V* y, int nrhs, Launch launch) {
     __shared__ Hall<V, K, C> hall;
     const int lane = kept(threadIdx.x & 31), warp = same_in_warp(threadIdx.x / 32);
@@ -58,8 +62,8 @@ __global__ void __launch_bounds__(512, 1)
         if (role.task == SWEEP)
             sweep<F, V, K, C, UNIT>(T, count, begin, on, hall, launch, patience, lane);
         else if (role.task == GATHER)
-            gather<F, V, K, C, UNIT>(T, count, begin, role.number, role.of, on, hall, launch,
-                                     patience, lane);
+            gather<FAR, UNIT>(T, count, begin, role.number, role.of, on, hall, launch, patience,
+                              lane);
     }
 }
 

@@ -8,7 +8,6 @@ namespace gpuilu {
 using u16 = unsigned short;
 
 constexpr int WINDOW = 512;   // latest values of a strip that its block keeps in shared memory
-constexpr int BATCH = 4;      // far entries a lane polls at once
 constexpr u32 PAUSE_NS = 100; // between polls that nobody waits for
 constexpr int SHARED = 48 * 1024;
 
@@ -74,12 +73,13 @@ struct Hall {
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
 
 // ---- gatherers: what comes from elsewhere -------------------------------------------------------
-template <class F, int K>
+// FAR far entries are polled at once.
+template <class F, int K, int FAR>
 struct Gathered {
     u32 start, rows; // of the step
     int begin, end;
-    int position[BATCH];
-    F value[BATCH];
+    int position[FAR];
+    F value[FAR];
     Slots<K> slots;
     Pack<F, K> near_value;
     F scale;
@@ -95,8 +95,8 @@ __device__ Extent load_extent(const Strips<F>& T, u32 step, u32 last) {
     return {u32(T.step_start[step]), u32(T.step_start[step + 1])};
 }
 
-template <class F, int K, bool UNIT>
-__device__ void load_rows(const Strips<F>& T, Extent step, int lane, Gathered<F, K>& g) {
+template <bool UNIT, class F, int K, int FAR>
+__device__ void load_rows(const Strips<F>& T, Extent step, int lane, Gathered<F, K, FAR>& g) {
     g.start = step.start;
     g.rows = step.end - step.start;
     g.begin = g.end = 0;
@@ -114,33 +114,34 @@ __device__ void load_rows(const Strips<F>& T, Extent step, int lane, Gathered<F,
     if (!UNIT) g.scale = T.scale[at];
 }
 
-template <class F, int K>
-__device__ void load_batch(const Strips<F>& T, int first, Gathered<F, K>& g) {
+template <class F, int K, int FAR>
+__device__ void load_batch(const Strips<F>& T, int first, Gathered<F, K, FAR>& g) {
 #pragma unroll
-    for (int e = 0; e < BATCH; ++e) {
+    for (int e = 0; e < FAR; ++e) {
         const int p = first + e;
         g.position[e] = p < g.end ? T.far_position[p] : -1;
         if (p < g.end) g.value[e] = T.far_data[p];
     }
 }
 
-template <class F, class V, int K, int C>
-__device__ void load_right(const Columns<V>& on, const Gathered<F, K>& g, int lane, V (&b)[C]) {
+template <class F, class V, int K, int FAR, int C>
+__device__ void load_right(const Columns<V>& on, const Gathered<F, K, FAR>& g, int lane,
+                           V (&b)[C]) {
 #pragma unroll
     for (int c = 0; c < C; ++c)
         b[c] = u32(lane) < g.rows && on.has(c) ? on.b[on.at(g.start + lane, c)] : V(0);
 }
 
-template <class F, class V, int K, int C>
-__device__ void subtract_far(const Strips<F>& T, Gathered<F, K>& g, const Columns<V>& on, V (&s)[C],
-                             Launch launch, Patience& patience, int lane) {
+template <class F, class V, int K, int FAR, int C>
+__device__ void subtract_far(const Strips<F>& T, Gathered<F, K, FAR>& g, const Columns<V>& on,
+                             V (&s)[C], Launch launch, Patience& patience, int lane) {
     int first = g.begin;
     while (__any_sync(FULL_WARP, first < g.end)) {
-        const V* slot[BATCH * C];
-        V value[BATCH * C];
+        const V* slot[FAR * C];
+        V value[FAR * C];
         u32 wanted = 0;
 #pragma unroll
-        for (int e = 0; e < BATCH; ++e)
+        for (int e = 0; e < FAR; ++e)
 #pragma unroll
             for (int c = 0; c < C; ++c) {
                 slot[e * C + c] = on.y + on.at(g.position[e], c);
@@ -148,20 +149,20 @@ __device__ void subtract_far(const Strips<F>& T, Gathered<F, K>& g, const Column
             }
         await(slot, wanted, value, launch, patience, lane);
 #pragma unroll
-        for (int e = 0; e < BATCH; ++e)
+        for (int e = 0; e < FAR; ++e)
 #pragma unroll
             for (int c = 0; c < C; ++c)
                 if (wanted >> (e * C + c) & 1u)
                     s[c] = minus_product(s[c], V(g.value[e]), value[e * C + c]);
-        first += BATCH;
+        first += FAR;
         if (!__any_sync(FULL_WARP, first < g.end)) break;
         load_batch(T, first, g);
     }
 }
 
 // 1 / diagonal in the precision of x, or zero where only the division is safe.
-template <class F, class V, int K, bool UNIT>
-__device__ V reciprocal(const Strips<F>& T, const Gathered<F, K>& g, int lane) {
+template <class V, bool UNIT, class F, int K, int FAR>
+__device__ V reciprocal(const Strips<F>& T, const Gathered<F, K, FAR>& g, int lane) {
     if (UNIT || u32(lane) >= g.rows) return V(1);
     if (sizeof(F) == sizeof(V) || is_zero(g.scale)) return V(g.scale);
     const int row = T.row[g.start + lane];
@@ -169,11 +170,11 @@ __device__ V reciprocal(const Strips<F>& T, const Gathered<F, K>& g, int lane) {
 }
 
 // Put step q into the ring.
-template <class F, class V, int K, int C, bool UNIT>
-__device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K>& g, V (&s)[C],
+template <bool UNIT, class F, class V, int K, int FAR, int C>
+__device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K, FAR>& g, V (&s)[C],
                      Hall<V, K, C>& hall, int lane) {
     const u32 at = q % Hall<V, K, C>::RING;
-    V inverse = reciprocal<F, V, K, UNIT>(T, g, lane);
+    V inverse = reciprocal<V, UNIT>(T, g, lane);
     const bool divide = !UNIT && __any_sync(FULL_WARP, is_zero(inverse));
     if (divide) inverse = V(1);
     Pack<V, K> value;
@@ -196,31 +197,31 @@ __device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K>& g, V (&s)[
 }
 
 // Steps g, g + gatherers, ... of the `count` steps of a strip, of which `begin` is the first.
-template <class F, class V, int K, int C, bool UNIT>
+template <int FAR, bool UNIT, class F, class V, int K, int C>
 __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gatherers,
                        const Columns<V>& on, Hall<V, K, C>& hall, Launch launch, Patience& patience,
                        int lane) {
     const u32 last = begin + count;
-    Gathered<F, K> current, next;
+    Gathered<F, K, FAR> current, next;
     V s[C], b[C];
-    load_rows<F, K, UNIT>(T, load_extent(T, begin + g, last), lane, current);
-    load_rows<F, K, UNIT>(T, load_extent(T, begin + g + gatherers, last), lane, next);
+    load_rows<UNIT>(T, load_extent(T, begin + g, last), lane, current);
+    load_rows<UNIT>(T, load_extent(T, begin + g + gatherers, last), lane, next);
     Extent later = load_extent(T, begin + g + 2 * gatherers, last);
     load_batch(T, current.begin, current);
     load_right(on, current, lane, s);
     for (u32 q = g; q < count; q += gatherers) {
-        Gathered<F, K> after;
+        Gathered<F, K, FAR> after;
         subtract_far(T, current, on, s, launch, patience, lane);
         while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q))
             if (patience.exhausted(launch, lane))
                 return;
             else
                 __nanosleep(PAUSE_NS);
-        fill<F, V, K, C, UNIT>(T, q, current, s, hall, lane);
+        fill<UNIT>(T, q, current, s, hall, lane);
         // Only now: a poll would wait for all loads before it, and the sweeper for the filling.
         load_batch(T, next.begin, next);
         load_right(on, next, lane, b);
-        load_rows<F, K, UNIT>(T, later, lane, after);
+        load_rows<UNIT>(T, later, lane, after);
         later = load_extent(T, begin + q + 3 * gatherers, last);
         current = next;
         next = after;

@@ -31,7 +31,8 @@ from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["Blocked", "predicted"]
 
-THREADS = 512
+AT_ONCE = (2, 4)  # far entries of a row that a lane polls at once
+FEW = 256  # rows of which at most one has more far entries than the fewer of these
 WIDTHS = {"f": (2, 4, 8), "d": (2, 4, 8), "F": (2, 4), "D": (2, 4)}  # near entries of a row
 STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
@@ -57,6 +58,7 @@ class Blocked(WaitingPlan):
             return
         self._launches: dict[Any, StripsLaunches] = {}
         self._pack(T)
+        self._at_once = _far_at_once(self._far_ptr)
         self._strips = cuda.struct(
             *(self.n_strips, self._step_ptr, self._step_start, self._row),
             *(self._far_ptr, self._far_position, self._far_data),
@@ -133,19 +135,35 @@ class Blocked(WaitingPlan):
         nrhs = 1 if x.ndim == 1 else x.shape[1]
         found = self._launches.get((x.dtype.char, nrhs))
         if found is None:
-            width, function, columns, full = self._configuration(x.dtype, nrhs)
+            width, function, columns, threads, full = self._configuration(x.dtype, nrhs)
             blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
-            part = self._strips, self._row, width, function, (blocks,), (THREADS,)
+            part = self._strips, self._row, width, function, (blocks,), (threads,)
             found = StripsLaunches(x.dtype, len(self._row) * nrhs, *part)
             self._launches[x.dtype.char, nrhs] = found
         return found
 
-    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int]:
-        """(kernel, columns, most blocks)."""
+    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int, int]:
+        """(kernel, columns, threads of a block, most blocks)."""
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
         K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
-        function = cuda.kernel("blocked", f"strips_solve<{factor},{vector},{K},{columns},{unit}>")
-        return function, columns, cuda.full_grid(function, THREADS)
+        at_once = self._at_once if columns == 1 else AT_ONCE[0]
+        parameters = f"{factor},{vector},{K},{at_once},{columns},{unit}"
+        function = cuda.kernel("blocked", f"strips_solve<{parameters}>")
+        threads = _threads(dtype, at_once, columns)
+        return function, columns, threads, cuda.full_grid(function, threads)
+
+
+def _threads(dtype: np.dtype, at_once: int, columns: int) -> int:
+    """Threads of a block, as many as blocked.cu allows: MOST_THREADS."""
+    few = at_once == AT_ONCE[0] and columns == 1 and dtype.itemsize <= 8
+    return 640 if few else 512
+
+
+def _far_at_once(far_ptr: Any) -> int:
+    """The fewer where hardly a step has a row that would want more."""
+    few, more = AT_ONCE
+    crowded = int((far_ptr[1:] - far_ptr[:-1] > few).sum())
+    return few if crowded * FEW < len(far_ptr) else more
 
 
 def predicted(P: Pattern) -> tuple[float, Strips]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from unittest import mock
 
 import cases
@@ -24,12 +25,13 @@ pytestmark = needs_compiler
 NAMES = solving.NAMES
 
 
-def strips(n_strips=3, widths=None):
-    """A plan with that many strips and one of those numbers of near entries."""
+def strips(n_strips=3, widths=None, at_once=4):
+    """A plan with that many strips, one of those numbers of near entries, and far ones at once."""
 
     def plan(T):
         here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
         few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
+        few["_far_at_once"] = lambda far_ptr: at_once
         with mock.patch.multiple(blocked, WIDTHS=here, **few):
             return blocked.Blocked(T)
 
@@ -41,7 +43,7 @@ def test_solves_are_right_under_200_seeds(part):
     for seed in range(50 * part, 50 * part + 50):
         T = triangle(NAMES[seed % len(NAMES)], lower=seed % 16 < 8, seed=seed)
         b = values(T.n, "d", np.random.default_rng(seed))
-        plan = strips(1 + seed % 4, (2,))
+        plan = strips(1 + seed % 4, (2,), blocked.AT_ONCE[seed % 2])
         threads = (96, 128, 256)[seed % 3]
         solving.check(plan, T, b, seed=seed, resident=1 + seed % 3, strip_threads=threads)
 
@@ -67,11 +69,13 @@ def test_every_instantiation_solves(factors, vector, unit):
     launched = set()
     for k, width in enumerate(blocked.WIDTHS[factors]):
         for columns in (1, columns_at_once(vector)):
-            for seed in range(2):
+            both = blocked.AT_ONCE if columns == 1 else (4,)
+            for seed, at_once in itertools.product(range(2), both):
                 T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
                 shape = (T.n,) if columns == 1 else (T.n, columns + 1)
                 b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
-                launched.update(solving.check(strips(widths=(width,)), T, b, seed=seed))
+                plan = strips(widths=(width,), at_once=at_once)
+                launched.update(solving.check(plan, T, b, seed=seed))
     begin = f"strips_solve<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
     end = f",{str(unit).lower()}>"
     expected = {k for k in INSTANTIATIONS["blocked"] if k.startswith(begin) and k.endswith(end)}
@@ -180,7 +184,7 @@ def test_a_planted_fault_is_caught(fault):
     file = next(name for name in ("sweep.cuh", "strips.cuh", "blocked.cu") if right in texts[name])
     texts[file] = texts[file].replace(right, wrong)
     others = (f"strips_{kernel}<double>" for kernel in ("enter", "leave", "refresh"))
-    kernels = ("strips_solve<double,double,2,1,false>", *others)
+    kernels = ("strips_solve<double,double,2,4,1,false>", *others)
     unit = emulator.compile_unit("blocked", kernels, texts)
     with pytest.raises(errors):
         check_seeds(unit)
