@@ -30,13 +30,19 @@ def _blocked() -> list[str]:
         f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{far},{columns},{unit}>"
         for f, v in PAIRS
         for K in WIDTHS[f]
-        for far, columns in ((2, 1), (4, 1), (2, columns_at_once(v)))
+        for far, columns in _strips(v)
         for unit in ("true", "false")
     ] + [
         f"{kernel}<{VALUE_TYPES[v]}>"
         for kernel in ("strips_enter", "strips_leave", "strips_refresh")
         for v in VALUES
     ]
+
+
+def _strips(vector: str) -> list[tuple[int, int]]:
+    """(far entries polled at once, columns)."""
+    few = [(2, 1), (2, columns_at_once(vector))]
+    return few if vector == "D" else [*few, (5, 1)]
 
 
 def _dense_block() -> list[str]:

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
         __syncthreads();
         const u32 ticket = same_in_warp(hall.ticket), strip = ticket / u32(groups);
         if (strip >= u32(T.n_strips)) return;
-        const Columns<V> on{b, y, nrhs, int(ticket % u32(groups)) * C};
+        const Columns<V, C> on{b, y, nrhs, int(ticket % u32(groups)) * C};
         const u32 begin = same_in_warp(T.step_ptr[strip]);
         const u32 count = same_in_warp(T.step_ptr[strip + 1]) - begin;
         if (threadIdx.x < Hall<V, K, C>::RING) hall.filled[threadIdx.x] = 0;

@@ -26,15 +26,17 @@ struct Strips {
     const F *near_data, *scale, *diag;
 };
 
-// Columns c0 .. c0 + C of (n_positions, nrhs) arrays.
-template <class V>
+// Columns c0 .. c0 + C of (n_positions, nrhs) arrays; with C = 1 there is only one.
+template <class V, int C>
 struct Columns {
     const V* b;
     V* y;
     int nrhs, c0;
 
-    __device__ bool has(int c) const { return c0 + c < nrhs; }
-    __device__ long long at(long long position, int c) const { return position * nrhs + c0 + c; }
+    __device__ bool has(int c) const { return C == 1 || c0 + c < nrhs; }
+    __device__ long long at(int position, int c) const {
+        return C == 1 ? position : (long long)position * nrhs + c0 + c;
+    }
 };
 
 // K values side by side, moved by few wide accesses.
@@ -73,13 +75,18 @@ struct Hall {
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
 
 // ---- gatherers: what comes from elsewhere -------------------------------------------------------
-// FAR far entries are polled at once.
+// Far entries of a row that are polled at once; -1 where there are no more.
+template <class F, int FAR>
+struct Batch {
+    int position[FAR];
+    F value[FAR];
+};
+
 template <class F, int K, int FAR>
 struct Gathered {
     u32 start, rows; // of the step
     int begin, end;
-    int position[FAR];
-    F value[FAR];
+    Batch<F, FAR> batch;
     Slots<K> slots;
     Pack<F, K> near_value;
     F scale;
@@ -114,18 +121,18 @@ __device__ void load_rows(const Strips<F>& T, Extent step, int lane, Gathered<F,
     if (!UNIT) g.scale = T.scale[at];
 }
 
-template <class F, int K, int FAR>
-__device__ void load_batch(const Strips<F>& T, int first, Gathered<F, K, FAR>& g) {
+template <class F, int FAR>
+__device__ void load_batch(const Strips<F>& T, int first, int end, Batch<F, FAR>& batch) {
 #pragma unroll
     for (int e = 0; e < FAR; ++e) {
         const int p = first + e;
-        g.position[e] = p < g.end ? T.far_position[p] : -1;
-        if (p < g.end) g.value[e] = T.far_data[p];
+        batch.position[e] = p < end ? T.far_position[p] : -1;
+        if (p < end) batch.value[e] = T.far_data[p];
     }
 }
 
 template <class F, class V, int K, int FAR, int C>
-__device__ void load_right(const Columns<V>& on, const Gathered<F, K, FAR>& g, int lane,
+__device__ void load_right(const Columns<V, C>& on, const Gathered<F, K, FAR>& g, int lane,
                            V (&b)[C]) {
 #pragma unroll
     for (int c = 0; c < C; ++c)
@@ -133,10 +140,9 @@ __device__ void load_right(const Columns<V>& on, const Gathered<F, K, FAR>& g, i
 }
 
 template <class F, class V, int K, int FAR, int C>
-__device__ void subtract_far(const Strips<F>& T, Gathered<F, K, FAR>& g, const Columns<V>& on,
+__device__ void subtract_far(const Strips<F>& T, Gathered<F, K, FAR>& g, const Columns<V, C>& on,
                              V (&s)[C], Launch launch, Patience& patience, int lane) {
-    int first = g.begin;
-    while (__any_sync(FULL_WARP, first < g.end)) {
+    for (int first = g.begin; __any_sync(FULL_WARP, first < g.end); first += FAR) {
         const V* slot[FAR * C];
         V value[FAR * C];
         u32 wanted = 0;
@@ -144,19 +150,23 @@ __device__ void subtract_far(const Strips<F>& T, Gathered<F, K, FAR>& g, const C
         for (int e = 0; e < FAR; ++e)
 #pragma unroll
             for (int c = 0; c < C; ++c) {
-                slot[e * C + c] = on.y + on.at(g.position[e], c);
-                if (g.position[e] >= 0 && on.has(c)) wanted |= 1u << (e * C + c);
+                slot[e * C + c] = on.y + on.at(g.batch.position[e], c);
+                if (g.batch.position[e] >= 0 && on.has(c)) wanted |= 1u << (e * C + c);
             }
+        // Where there may be many, the next batch is read while this one's values are waited for.
+        Batch<F, FAR> after;
+        const bool more = __any_sync(FULL_WARP, first + FAR < g.end);
+        if (FAR > 2 && more) load_batch(T, first + FAR, g.end, after);
         await(slot, wanted, value, launch, patience, lane);
 #pragma unroll
         for (int e = 0; e < FAR; ++e)
 #pragma unroll
             for (int c = 0; c < C; ++c)
                 if (wanted >> (e * C + c) & 1u)
-                    s[c] = minus_product(s[c], V(g.value[e]), value[e * C + c]);
-        first += FAR;
-        if (!__any_sync(FULL_WARP, first < g.end)) break;
-        load_batch(T, first, g);
+                    s[c] = minus_product(s[c], V(g.batch.value[e]), value[e * C + c]);
+        if (!more) return;
+        if (FAR <= 2) load_batch(T, first + FAR, g.end, after);
+        g.batch = after;
     }
 }
 
@@ -199,15 +209,15 @@ __device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K, FAR>& g, V 
 // Steps g, g + gatherers, ... of the `count` steps of a strip, of which `begin` is the first.
 template <int FAR, bool UNIT, class F, class V, int K, int C>
 __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gatherers,
-                       const Columns<V>& on, Hall<V, K, C>& hall, Launch launch, Patience& patience,
-                       int lane) {
+                       const Columns<V, C>& on, Hall<V, K, C>& hall, Launch launch,
+                       Patience& patience, int lane) {
     const u32 last = begin + count;
     Gathered<F, K, FAR> current, next;
     V s[C], b[C];
     load_rows<UNIT>(T, load_extent(T, begin + g, last), lane, current);
     load_rows<UNIT>(T, load_extent(T, begin + g + gatherers, last), lane, next);
     Extent later = load_extent(T, begin + g + 2 * gatherers, last);
-    load_batch(T, current.begin, current);
+    load_batch(T, current.begin, current.end, current.batch);
     load_right(on, current, lane, s);
     for (u32 q = g; q < count; q += gatherers) {
         Gathered<F, K, FAR> after;
@@ -219,7 +229,7 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
                 __nanosleep(PAUSE_NS);
         fill<UNIT>(T, q, current, s, hall, lane);
         // Only now: a poll would wait for all loads before it, and the sweeper for the filling.
-        load_batch(T, next.begin, next);
+        load_batch(T, next.begin, next.end, next.batch);
         load_right(on, next, lane, b);
         load_rows<UNIT>(T, later, lane, after);
         later = load_extent(T, begin + q + 3 * gatherers, last);

@@ -53,7 +53,7 @@ __device__ void take(bool held, const Round<V, K, C>& round, u32 at, Work<V, K, 
 
 // What an abandoned launch leaves: NaN for all rows from step q of a strip on.
 template <class F, class V, int K, int C>
-__device__ void drain(const Strips<F>& T, u32 q, u32 count, u32 begin, const Columns<V>& on,
+__device__ void drain(const Strips<F>& T, u32 q, u32 count, u32 begin, const Columns<V, C>& on,
                       Hall<V, K, C>& hall, int lane) {
     const int end = T.step_start[begin + count];
     for (int position = T.step_start[begin + q] + lane; position < end; position += 32)
@@ -87,17 +87,21 @@ __device__ inline bool holds(u32 filled, u32 q) {
     return !__any_sync(FULL_WARP, (filled & ~DIVIDE) != q + 1);
 }
 
-// Bit l: the ring holds step q + l; some of its rows are to be divided. From each lane's flag.
+// Bit l: the ring holds step q + l; some of its rows are to be divided.
 struct Ahead {
     u32 held, divide;
-
-    __device__ Ahead(u32 filled, u32 q, int lane)
-        : held(__ballot_sync(FULL_WARP, (filled & ~DIVIDE) == q + lane + 1)),
-          divide(__ballot_sync(FULL_WARP, filled >= DIVIDE)) {}
 
     // Four steps from q on, and the one behind them, that need no looking.
     __device__ bool four() const { return (held & 0x1e) == 0x1e && !(divide & 0xf); }
 };
+
+// From each lane's flag; what one lane acquired all lanes may read.
+__device__ inline Ahead look_ahead(u32 filled, u32 q, int lane) {
+    const Ahead ahead{__ballot_sync(FULL_WARP, (filled & ~DIVIDE) == q + lane + 1),
+                      __ballot_sync(FULL_WARP, filled >= DIVIDE)};
+    __syncwarp();
+    return ahead;
+}
 
 // The rows of a step, one a lane, and what came out.
 template <class V, int C>
@@ -113,10 +117,10 @@ struct Solved {
         __syncwarp();
     }
 
-    __device__ void tell(const Columns<V>& on) const {
+    __device__ void tell(const Columns<V, C>& on) const {
 #pragma unroll
         for (int c = 0; c < C; ++c)
-            publish_if(has_row && (C == 1 || on.has(c)), on.y + on.at(position, c), x[c]);
+            publish_if(has_row && on.has(c), on.y + on.at(position, c), x[c]);
     }
 };
 
@@ -150,7 +154,7 @@ __device__ SharedAddress substitute(const Places<V, K, C>& places, const Work<V,
 // place AT of `behind`, and nothing is to be divided. While the values come from the window, the
 // step behind is taken and the results of the step before are told.
 template <int AT, class V, int K, int C>
-__device__ void sweep_on(const Columns<V>& on, const Places<V, K, C>& places,
+__device__ void sweep_on(const Columns<V, C>& on, const Places<V, K, C>& places,
                          const Round<V, K, C>& behind, Solved<V, C>& solved,
                          const Work<V, K, C>& work, Work<V, K, C>& next, int lane) {
     V x[K][C];
@@ -165,10 +169,11 @@ __device__ void sweep_on(const Columns<V>& on, const Places<V, K, C>& places,
 // not there when its flag was read, this one is told at once and the flag waited for; that it is
 // told again does no harm.
 template <int AT, int AFTER, class F, class V, int K, int C>
-__device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Places<V, K, C>& places,
-                           const Round<V, K, C>& behind, const Round<V, K, C>& after, Progress& at,
-                           Solved<V, C>& solved, const Work<V, K, C>& work, Work<V, K, C>& next,
-                           Launch launch, Patience& patience, int lane) {
+__device__ bool sweep_step(const Strips<F>& T, const Columns<V, C>& on,
+                           const Places<V, K, C>& places, const Round<V, K, C>& behind,
+                           const Round<V, K, C>& after, Progress& at, Solved<V, C>& solved,
+                           const Work<V, K, C>& work, Work<V, K, C>& next, Launch launch,
+                           Patience& patience, int lane) {
     V x[K][C];
     read_window(places, work.slots, x);
     take(at.held, behind, AT, next);
@@ -200,7 +205,7 @@ __device__ bool sweep_step(const Strips<F>& T, const Columns<V>& on, const Place
 // The `count` steps of a strip, of which `begin` is the first; at least one. By fours where the ring
 // holds them, so that nothing is asked in between; else step by step, as soon as one is there.
 template <class F, class V, int K, int C, bool UNIT>
-__device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V>& on,
+__device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V, C>& on,
                       Hall<V, K, C>& hall, Launch launch, Patience& patience, int lane) {
     constexpr u32 RING = Hall<V, K, C>::RING;
     static_assert(RING % 4 == 0);
@@ -211,20 +216,25 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V>
     u32 filled;
     while (!holds(filled = load_acquire_shared(places.first.filled), 0))
         if (patience.exhausted(launch, lane)) return drain(T, 0, count, begin, on, hall, lane);
-    Progress at{0, count, filled & DIVIDE, 0, 0};
-    take(true, places.first, 0, a);
-    bool four = false;
+    Progress at{0, count, 0, 0, 0};
+    Round<V, K, C> here = places.first;
+    take(true, here, 0, a);
+    Ahead ahead{0, filled >= DIVIDE};
     while (true) {
-        const Round<V, K, C> here = places.at(at.q % RING), after = places.at((at.q + 4) % RING);
+        const Round<V, K, C> after = places.at((at.q + 4) % RING);
         const SharedAddress flag = places.first.filled + (at.q + 4 + lane) % RING * 4;
-        if (four) {
+        if (ahead.four()) {
             sweep_on<1>(on, places, here, solved, a, b, lane);
             filled = load_acquire_shared(flag);
             sweep_on<2>(on, places, here, solved, b, a, lane);
+            ahead = look_ahead(filled, at.q + 4, lane);
             sweep_on<3>(on, places, here, solved, a, b, lane);
             sweep_on<0>(on, places, after, solved, b, a, lane);
             at.q += 4;
         } else {
+            at.divide = ahead.divide & 1u;
+            at.held = ahead.held >> 1 & 1u;
+            at.next = ahead.divide & 2u ? DIVIDE : 0u;
             if (!sweep_step<1, 2>(T, on, places, here, here, at, solved, a, b, launch, patience,
                                   lane) ||
                 !sweep_step<2, 3>(T, on, places, here, here, at, solved, b, a, launch, patience,
@@ -234,14 +244,9 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V>
                 !sweep_step<0, 1>(T, on, places, after, after, at, solved, b, a, launch, patience,
                                   lane))
                 break;
-            filled = load_acquire_shared(flag);
+            ahead = look_ahead(load_acquire_shared(flag), at.q, lane);
         }
-        const Ahead ahead(filled, at.q, lane);
-        __syncwarp(); // what one lane acquired all lanes may read
-        four = ahead.four();
-        at.divide = ahead.divide & 1u;
-        at.held = ahead.held >> 1 & 1u;
-        at.next = ahead.divide & 2u ? DIVIDE : 0u;
+        here = after;
         if (lane == 0) store_release_shared(&hall.swept, at.q);
         if (at.q % 256 == 0) note_progress(launch, lane);
     }

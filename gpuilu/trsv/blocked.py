@@ -31,7 +31,8 @@ from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["Blocked", "predicted"]
 
-AT_ONCE = (2, 4)  # far entries of a row that a lane polls at once
+THREADS, MANY_THREADS = 512, 640  # of a block, as blocked.cu has it
+AT_ONCE = (2, 5)  # far entries of a row that a lane polls at once
 FEW = 256  # rows of which at most one has more far entries than the fewer of these
 WIDTHS = {"f": (2, 4, 8), "d": (2, 4, 8), "F": (2, 4), "D": (2, 4)}  # near entries of a row
 STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
@@ -146,17 +147,12 @@ class Blocked(WaitingPlan):
         """(kernel, columns, threads of a block, most blocks)."""
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
         K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
-        at_once = self._at_once if columns == 1 else AT_ONCE[0]
+        narrow = columns == 1 and dtype.itemsize <= 8
+        at_once = self._at_once if narrow else AT_ONCE[0]
         parameters = f"{factor},{vector},{K},{at_once},{columns},{unit}"
         function = cuda.kernel("blocked", f"strips_solve<{parameters}>")
-        threads = _threads(dtype, at_once, columns)
+        threads = MANY_THREADS if narrow and at_once == AT_ONCE[0] else THREADS
         return function, columns, threads, cuda.full_grid(function, threads)
-
-
-def _threads(dtype: np.dtype, at_once: int, columns: int) -> int:
-    """Threads of a block, as many as blocked.cu allows: MOST_THREADS."""
-    few = at_once == AT_ONCE[0] and columns == 1 and dtype.itemsize <= 8
-    return 640 if few else 512
 
 
 def _far_at_once(far_ptr: Any) -> int:

@@ -170,7 +170,9 @@ class Device:
             mock.patch.multiple(level_launches, THREADS=BLOCK),
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
             mock.patch.multiple(dag, THREADS=BLOCK, CHUNK=CHUNK),
-            mock.patch.object(blocked, "_threads", return_value=self.strip_threads),
+            mock.patch.multiple(
+                blocked, THREADS=self.strip_threads, MANY_THREADS=self.strip_threads
+            ),
             mock.patch.multiple(strips, WINDOW=WINDOW),
         ]
         for patch in self._patches:

@@ -25,7 +25,7 @@ pytestmark = needs_compiler
 NAMES = solving.NAMES
 
 
-def strips(n_strips=3, widths=None, at_once=4):
+def strips(n_strips=3, widths=None, at_once=5):
     """A plan with that many strips, one of those numbers of near entries, and far ones at once."""
 
     def plan(T):
@@ -69,7 +69,7 @@ def test_every_instantiation_solves(factors, vector, unit):
     launched = set()
     for k, width in enumerate(blocked.WIDTHS[factors]):
         for columns in (1, columns_at_once(vector)):
-            both = blocked.AT_ONCE if columns == 1 else (4,)
+            both = blocked.AT_ONCE if columns == 1 else (5,)
             for seed, at_once in itertools.product(range(2), both):
                 T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
                 shape = (T.n,) if columns == 1 else (T.n, columns + 1)
@@ -160,8 +160,8 @@ FAULTS = {
         (RaceError, AddressError, AssertionError, DeadlockError, EndlessError),
     ),
     "a lane that reads what another acquired": (
-        "__syncwarp(); // what one lane acquired all lanes may read",
-        "",
+        "    __syncwarp();\n    return ahead;",
+        "    return ahead;",
         (RaceError, AddressError),
     ),
     "strips by block instead of by ticket": (
@@ -184,7 +184,7 @@ def test_a_planted_fault_is_caught(fault):
     file = next(name for name in ("sweep.cuh", "strips.cuh", "blocked.cu") if right in texts[name])
     texts[file] = texts[file].replace(right, wrong)
     others = (f"strips_{kernel}<double>" for kernel in ("enter", "leave", "refresh"))
-    kernels = ("strips_solve<double,double,2,4,1,false>", *others)
+    kernels = ("strips_solve<double,double,2,5,1,false>", *others)
     unit = emulator.compile_unit("blocked", kernels, texts)
     with pytest.raises(errors):
         check_seeds(unit)

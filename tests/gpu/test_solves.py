@@ -10,6 +10,7 @@ from gpu_cases import CASES, DTYPES, grid, on_gpu, random, vector
 from reference import backward_error, op
 
 import gpuilu
+from gpuilu.trsv import blocked
 from gpuilu.trsv import row as row_module
 from gpuilu.trsv.base import algorithms
 
@@ -57,6 +58,29 @@ def test_every_dispatch_of_the_row_kernel_is_right(cp, csp, monkeypatch, lanes, 
         if nrhs:
             column = S.solve(cp.asarray(b[:, 1]))
             assert np.array_equal(x.get()[:, 1], column.get())
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("at_once", blocked.AT_ONCE)
+@pytest.mark.parametrize("K", blocked.WIDTHS["d"])
+def test_every_dispatch_of_the_strips_is_right(cp, csp, monkeypatch, K, at_once, dtype, unit):
+    if K not in blocked.WIDTHS[np.dtype(dtype).char]:
+        pytest.skip("no kernel for this number of near entries")
+    monkeypatch.setattr(blocked, "WIDTHS", {np.dtype(dtype).char: (K,)})
+    monkeypatch.setattr(blocked, "FEWEST_ROWS", 50)
+    monkeypatch.setattr(blocked, "_far_at_once", lambda far_ptr: at_once)
+    for A in (random(700, 0.02, 9, dtype), grid(40, 50, dtype=dtype)):
+        T = sp.tril(A, format="csr")
+        S = gpuilu.TriangularSolver(on_gpu(csp, T), unit_diagonal=unit, algorithm="blocked")
+        full = sp.csr_array(sp.tril(T, -1) + sp.eye_array(T.shape[0]))
+        for nrhs in (None, 2, 5, 16):
+            b = vector(T.shape[0], dtype, nrhs=nrhs)
+            x = S.solve(cp.asarray(b))
+            assert error_of(full.astype(dtype) if unit else T, x, b) <= LIMIT
+            if nrhs:
+                column = S.solve(cp.asarray(b[:, 1]))
+                assert np.array_equal(x.get()[:, 1], column.get())
 
 
 @pytest.mark.parametrize("vector_dtype", DTYPES, ids=lambda d: np.dtype(d).name)

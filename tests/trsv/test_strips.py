@@ -9,6 +9,7 @@ import pytest
 from cases import PATTERNS, as_triangle, chain, dense, grid, triangle
 
 from gpuilu.dag import levels
+from gpuilu.trsv import blocked
 from gpuilu.trsv.strips import (
     CLOSE,
     LANES,
@@ -142,3 +143,10 @@ def test_a_column_is_as_many_hops_from_the_first_as_it_has_columns_on_its_way():
 @pytest.mark.parametrize("name", [name for name in NAMES if "9-point" in name or "random" in name])
 def test_other_matrices_have_no_columns(name):
     assert columns(made(PATTERNS[name]()), 16) == []
+
+
+@pytest.mark.parametrize(("crowded", "at_once"), [(0, 2), (3, 2), (4, 5)])
+def test_more_far_entries_are_polled_at_once_where_many_steps_want_more(crowded, at_once):
+    far = np.full(1023, 2)
+    far[:crowded] = 3
+    assert blocked._far_at_once(np.concatenate(([0], np.cumsum(far)))) == at_once
