@@ -73,7 +73,7 @@ def _strips_pack() -> list[str]:
         *(f"split_rows<{K}>" for K in widths),
         *(
             f"{kernel}<{lower}>"
-            for kernel in ("range_of_rows", "count_strip_rows")
+            for kernel in ("range_of_rows", "check_axis", "cut_axis", "count_strip_rows")
             for lower in ("true", "false")
         ),
     ]

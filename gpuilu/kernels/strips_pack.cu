@@ -14,6 +14,32 @@ __global__ void range_of_rows(int n, int count, int* strip) {
     if (i < n) strip[i] = int((long long)(LOWER ? i : n - 1 - i) * count / n);
 }
 
+// *broken is made 1 if some entry lies behind its row along an axis of a grid, on which row i is at
+// i / stride % length. One thread a row, blocks of whole warps.
+template <bool LOWER>
+__global__ void check_axis(int n, int stride, int length, const int* indptr, const int* indices,
+                           u32* broken) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    bool behind = false;
+    for (int p = i < n ? indptr[i] : 0, end = i < n ? indptr[i + 1] : 0; p < end; ++p) {
+        const int step = i / stride % length - indices[p] / stride % length;
+        behind = behind || (LOWER ? step < 0 : step > 0);
+    }
+    // The look before it keeps the warps of other matrices from queueing for one word.
+    if (__any_sync(FULL_WARP, behind) && threadIdx.x % 32 == 0 && load_relaxed(broken) == 0)
+        atomicOr(broken, 1u);
+}
+
+// strip[i] = strip[i] * parts + the part of an axis, cut into `parts`, in which row i is. One thread a
+// row.
+template <bool LOWER>
+__global__ void cut_axis(int n, int stride, int length, int parts, int* strip) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const int part = int((long long)(i / stride % length) * parts / length);
+    strip[i] = strip[i] * parts + (LOWER ? part : parts - 1 - part);
+}
+
 // ---- what a candidate promises ------------------------------------------------------------------
 
 // rows[t, l] += 1 for each row of strip t at level l; crowded += 1 for each with more than `close` entries

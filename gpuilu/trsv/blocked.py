@@ -17,8 +17,8 @@ from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsLaunches, StripsPair
-from gpuilu.trsv.strips import Split, Strips, columns
-from gpuilu.trsv.strips_pack import in_steps, predictions, ranges, split_entries
+from gpuilu.trsv.strips import Split, Strips
+from gpuilu.trsv.strips_pack import columns, in_steps, predictions, ranges, split_entries
 from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["Blocked", "predicted"]

@@ -3,7 +3,8 @@
 Strips depend on earlier strips only. They are ranges of consecutive rows, or, on a grid whose
 unknowns are numbered axis by axis, columns along the slowest axis. The rows of a strip are taken in
 the order of their levels, 32 at a time, never across two levels: such a step is what one warp
-solves at once. All of it is said here in array operations; strips_pack.py has kernels for a GPU.
+solves at once. Here all of it is said in array operations, on the CPU; strips_pack.py has kernels
+for a GPU.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from gpuilu.backend import namespace
 from gpuilu.csr import row_of_entries
 from gpuilu.dag import Levels, row_shapes
 from gpuilu.triangle import Pattern
 
 __all__ = [
+    "Axis",
     "Split",
     "Steps",
     "Strips",
     "columns",
+    "grid_axes",
+    "grid_cuts",
+    "in_lexicographic_order",
     "in_steps",
     "predicted_us",
     "promised_us",
@@ -94,20 +98,30 @@ def columns(P: Pattern, most: int) -> list[Strips]:
     Coordinates that no entry lowers (of a lower triangle), such as those of a 5- or 7-point grid,
     may be cut anywhere.
     """
-    axes = _axes(P)
+    axes = grid_axes(P)
+    rows = row_of_entries(P.indptr, len(P.indices)) if axes else P.indices
+    for axis in axes:
+        step = axis.of(rows) - axis.of(P.indices)
+        if not np.all(step >= 0 if P.lower else step <= 0):
+            return []
+    return [_blocks(P, axes, cuts) for cuts in grid_cuts(axes, most)]
+
+
+def grid_cuts(axes: list[Axis], most: int) -> list[list[int]]:
+    """In how many parts each axis is cut, twice as many columns each time, up to `most`."""
     cuts = [1] * len(axes)
-    found = []
+    found: list[list[int]] = []
     while axes:
         widest = max(range(len(axes)), key=lambda k: axes[k].length / cuts[k])
         cuts[widest] *= 2
         if np.prod(cuts) > most or axes[widest].length < THINNEST * cuts[widest]:
             break
-        found.append(_blocks(P, axes, cuts))
+        found.append(list(cuts))
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Axis:
+class Axis:
     """Coordinate row // stride % length of each row."""
 
     stride: int
@@ -117,54 +131,51 @@ class _Axis:
         return rows // self.stride % self.length
 
 
-def _axes(P: Pattern) -> list[_Axis]:
+def grid_axes(P: Pattern) -> list[Axis]:
     """The axes of a grid but the slowest, as its longest row shows them; all or none."""
-    xp = namespace(P.indptr)
     if len(P.indices) == 0 or row_shapes(P).longest > MOST_AXES:
         return []
     longest = int((P.indptr[1:] - P.indptr[:-1]).argmax())
-    begin, end = (int(p) for p in P.indptr[longest : longest + 2])
-    strides = sorted({abs(longest - int(column)) for column in P.indices[begin:end]} | {1})
+    begin, end = P.indptr[longest : longest + 2].tolist()
+    strides = sorted({abs(longest - column) for column in P.indices[begin:end].tolist()} | {1})
     pairs = list(pairwise(strides))
     if any(after % stride for stride, after in pairs):
         return []
-    axes = [_Axis(stride, after // stride) for stride, after in pairs]
-    rows = row_of_entries(P.indptr, len(P.indices))
-    for axis in axes:
-        step = axis.of(rows) - axis.of(P.indices)
-        if not bool(xp.all(step >= 0 if P.lower else step <= 0)):
-            return []
-    return axes
+    return [Axis(stride, after // stride) for stride, after in pairs]
 
 
-def _blocks(P: Pattern, axes: list[_Axis], cuts: list[int]) -> Strips:
+def _blocks(P: Pattern, axes: list[Axis], cuts: list[int]) -> Strips:
     """Each axis cut into so many parts; strips in lexicographic order of them."""
-    rows = namespace(P.indptr).arange(P.n, dtype=np.int32)
-    strip = 0
+    rows, strip = np.arange(P.n, dtype=np.int32), np.zeros(P.n, np.int32)
     for axis, parts in zip(axes, cuts, strict=True):
         part = axis.of(rows) * parts // axis.length
         strip = strip * parts + (part if P.lower else parts - 1 - part)
+    return in_lexicographic_order(strip, cuts)
+
+
+def in_lexicographic_order(strip: Any, cuts: list[int]) -> Strips:
+    """Strips that are numbered through the parts of the first axis, then of the second, ..."""
     return Strips(int(np.prod(cuts)), strip, sum(cuts) - len(cuts))
 
 
 def in_steps(P: Pattern, found: Levels, strips: Strips) -> Steps:
     """Order the rows by strip, level and index, and cut them into steps."""
-    xp, n = namespace(P.indptr), P.n
+    n = P.n
     n_strips, strip = strips.count, strips.of_row
     run = strip.astype(np.int64) * found.n_levels + found.level  # rows of one strip and level
-    order = xp.argsort(run, kind="stable").astype(np.int32)
+    order = np.argsort(run, kind="stable").astype(np.int32)
     run = run[order]
-    position = xp.empty(n, np.int32)
-    position[order] = xp.arange(n, dtype=np.int32)
-    begins = xp.ones(n, bool)
+    position = np.empty(n, np.int32)
+    position[order] = np.arange(n, dtype=np.int32)
+    begins = np.ones(n, bool)
     begins[1:] = run[1:] != run[:-1]
-    first = xp.flatnonzero(begins)
-    since = xp.arange(n) - first[xp.cumsum(begins) - 1]
-    step_start = xp.flatnonzero(since % LANES == 0).astype(np.int32)
-    steps = xp.bincount(strip[order[step_start]], minlength=n_strips)
-    step_ptr = xp.zeros(n_strips + 1, np.int32)
-    step_ptr[1:] = xp.cumsum(steps)
-    step_start = xp.concatenate((step_start, xp.asarray([n], np.int32)))
+    first = np.flatnonzero(begins)
+    since = np.arange(n) - first[np.cumsum(begins) - 1]
+    step_start = np.flatnonzero(since % LANES == 0).astype(np.int32)
+    steps = np.bincount(strip[order[step_start]], minlength=n_strips)
+    step_ptr = np.zeros(n_strips + 1, np.int32)
+    step_ptr[1:] = np.cumsum(steps)
+    step_start = np.concatenate((step_start, np.asarray([n], np.int32)))
     return Steps(step_ptr, step_start, position, strip, order)
 
 
@@ -217,10 +228,9 @@ def split_entries(P: Pattern, found: Levels, steps: Steps, widths: tuple[int, ..
 
 def _offsets(at: Any, n: int) -> Any:
     """Where the entries of each position begin, if they are in the order of positions."""
-    xp = namespace(at)
-    ptr = xp.zeros(n + 1, np.int32)
+    ptr = np.zeros(n + 1, np.int32)
     if len(at):
-        ptr[1:] = xp.cumsum(xp.bincount(at, minlength=n))
+        ptr[1:] = np.cumsum(np.bincount(at, minlength=n))
     return ptr
 
 
@@ -246,12 +256,11 @@ def predicted_us(P: Pattern, found: Levels, strips: Strips) -> float:
     The steps are those of the widest strip in each level. Infinite where it is not known: many
     runs, or rows with many entries in their own strip.
     """
-    xp = namespace(P.indptr)
     n_strips, strip = strips.count, strips.of_row
     if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
         return np.inf
     run = strip.astype(np.int64) * found.n_levels + found.level
-    rows = xp.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
+    rows = np.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
     return promised_us(P, strips, rows.max(axis=0), _crowded(P, strip))
 
 
@@ -270,7 +279,6 @@ def _crowded(P: Pattern, strip: Any) -> int:
     Where strips are ranges, it is enough to look at the entry that is the CLOSE + 1st nearest; on
     other grids rows have that many entries in no strip.
     """
-    xp = namespace(P.indptr)
-    row = xp.flatnonzero(P.indptr[1:] - P.indptr[:-1] > CLOSE)
+    row = np.flatnonzero(P.indptr[1:] - P.indptr[:-1] > CLOSE)
     entry = P.indptr[1:][row] - (CLOSE + 1) if P.lower else P.indptr[:-1][row] + CLOSE
     return int((strip[P.indices[entry]] == strip[row]).sum())

@@ -17,7 +17,7 @@ from gpuilu.triangle import Pattern
 from gpuilu.trsv import strips as host
 from gpuilu.trsv.strips import CLOSE, MOST_RUNS, Split, Steps, Strips, promised_us, width
 
-__all__ = ["in_steps", "predictions", "ranges", "split_entries"]
+__all__ = ["columns", "in_steps", "predictions", "ranges", "split_entries"]
 
 MOST_NEAR = 8  # entries of a row that are counted apart
 STRIPS_A_THREAD = 8
@@ -26,6 +26,11 @@ STRIPS_A_THREAD = 8
 def ranges(P: Pattern, count: int) -> Strips:
     """Consecutive rows, about the same number in each strip."""
     return (_ranges_cuda if on_gpu(P.indptr) else host.ranges)(P, count)
+
+
+def columns(P: Pattern, most: int) -> list[Strips]:
+    """Columns of a grid, in twos, fours, ... up to `most`; none where the rows are not one's."""
+    return (_columns_cuda if on_gpu(P.indptr) else host.columns)(P, most)
 
 
 def predictions(P: Pattern, found: Levels, candidates: Sequence[Strips]) -> list[float]:
@@ -54,6 +59,24 @@ def _ranges_cuda(P: Pattern, count: int) -> Strips:
     strip = namespace(P.indptr).empty(P.n, np.int32)
     _launch(f"range_of_rows<{str(P.lower).lower()}>", P.n, P.n, count, strip)
     return Strips(count, strip, count - 1)
+
+
+def _columns_cuda(P: Pattern, most: int) -> list[Strips]:
+    xp, n, lower = namespace(P.indptr), P.n, str(P.lower).lower()
+    axes = host.grid_axes(P)
+    broken = xp.zeros(1, np.uint32)
+    for axis in axes:
+        pattern = P.indptr, P.indices
+        _launch(f"check_axis<{lower}>", n, n, axis.stride, axis.length, *pattern, broken)
+    if not axes or int(broken[0]):
+        return []
+    found = []
+    for cuts in host.grid_cuts(axes, most):
+        strip = xp.zeros(n, np.int32)
+        for axis, parts in zip(axes, cuts, strict=True):
+            _launch(f"cut_axis<{lower}>", n, n, axis.stride, axis.length, parts, strip)
+        found.append(host.in_lexicographic_order(strip, cuts))
+    return found
 
 
 def _predictions_cuda(P: Pattern, found: Levels, candidates: Sequence[Strips]) -> list[float]:

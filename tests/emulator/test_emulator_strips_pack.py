@@ -46,15 +46,38 @@ def test_ranges_steps_and_entries_are_those_of_the_cpu(name, lower):
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_columns_of_a_grid_are_ordered_as_on_the_cpu(lower):
+def test_columns_of_a_grid_are_those_of_the_cpu(lower):
     T = cases.as_triangle(cases.triangle(cases.grid(9, 8, 12), lower=lower), lower)
-    found = levels(T)
-    for seed, cut in enumerate(strips.columns(T, 16)):
+    found, expected = levels(T), strips.columns(T, 16)
+    assert len(expected) == 4
+    with Device(resident=3):
+        for mine, theirs in zip(strips_pack._columns_cuda(T, 16), expected, strict=True):
+            assert_same(mine, theirs)
+    for seed, cut in enumerate(expected):
         steps = strips.in_steps(T, found, cut)
         with Device(seed=seed, resident=3):
             assert_same(strips_pack._in_steps_cuda(T, found, cut), steps)
             split = strips_pack._split_entries_cuda(T, found, steps, (2, 4))
             assert_same(split, strips.split_entries(T, found, steps, (2, 4)))
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_are_no_grids_have_no_columns_and_grids_have_some(name, lower):
+    T = made(name, lower)
+    with Device(seed=len(name), resident=3):
+        found = strips_pack._columns_cuda(T, 8)
+    for mine, theirs in zip(found, strips.columns(T, 8), strict=True):
+        assert_same(mine, theirs)
+
+
+def test_a_grid_with_one_entry_behind_has_no_columns():
+    T = cases.as_triangle(cases.triangle(cases.grid(9, 8)))
+    row = 5 * 8  # at the begin of a line, where nothing comes before it
+    assert T.indptr[row + 1] == T.indptr[row] + 1
+    T.indices[T.indptr[row]] = row - 1  # now the end of the line before
+    with Device(resident=3):
+        assert strips_pack._columns_cuda(T, 8) == strips.columns(T, 8) == []
 
 
 def test_far_entries_of_levels_that_fall_along_a_row_are_sorted():
