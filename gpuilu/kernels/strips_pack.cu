@@ -148,12 +148,15 @@ __global__ void count_near(int n, Placed T, int* near, u32* counts) {
 #pragma unroll
         for (int m = 1; m <= MOST_NEAR; ++m) found[m] += here >= m;
     }
+    const int lane = threadIdx.x & 31;
+    u32 mine = 0; // lane m adds found[m]: one access a warp
 #pragma unroll
     for (int m = 0; m <= MOST_NEAR; ++m) {
 #pragma unroll
         for (int o = 16; o > 0; o /= 2) found[m] += __shfl_xor_sync(FULL_WARP, found[m], o);
-        if (threadIdx.x % 32 == 0) atomicAdd(counts + m, found[m]);
+        if (lane == m) mine = found[m];
     }
+    if (lane <= MOST_NEAR) atomicAdd(counts + lane, mine);
 }
 
 // From what could be near to how many entries are far, in place. One thread a row.

@@ -166,7 +166,8 @@ def _sources(split: Split, cut: Cut) -> tuple[Any, Any]:
     if cut.source is None:
         return split.near_source, split.far_source
     xp = namespace(split.near_source)
-    near = xp.where(split.near_source < 0, np.int32(-2), cut.source[split.near_source])
+    source = split.near_source
+    near = xp.where(source < 0, source, cut.source[xp.maximum(source, 0)])
     return near, cut.source[split.far_source]
 
 
