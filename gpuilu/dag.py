@@ -135,6 +135,7 @@ level_sets = by_device(_level_sets_cpu, _level_sets_cuda)
 
 THREADS = 128  # of a block in levels.cu, one row each at a time
 BLOCKS = 8  # of them on a multiprocessor: wide grids need many rows in flight, but pollers cost
+POLLS = 4, 16  # at once by a lane of levels.cu, by the mean length of a row
 CHUNK = 1024  # threads of a block in levels_chunk.cu, one row each
 
 
@@ -153,7 +154,8 @@ def _start_depths(T: Pattern) -> tuple[Any, Any]:
     control = cuda.marked(launcher.CONTROL_BYTES, np.uint8)
     lower = str(T.lower).lower()
     if _is_regular(T):
-        function, threads = cuda.kernel("levels", f"row_depths<{lower}>"), THREADS
+        polls = POLLS[len(T.indices) > POLLS[0] * T.n]
+        function, threads = cuda.kernel("levels", f"row_depths<{lower},{polls}>"), THREADS
         resident = cuda.resident_blocks(function, threads)
         most = cuda.full_grid(function, threads) // resident * min(resident, BLOCKS)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.dag import POLLS
 from gpuilu.products import LANES as PRODUCT_LANES
 from gpuilu.trsv.blocked import WIDTHS
 from gpuilu.trsv.dense_block import PANELS
@@ -112,7 +113,7 @@ INSTANTIATIONS = {
     "kahn": ["first_roots", "remove_roots"],
     "level_col": _by_pair_and_one("level_columns"),
     "level_row": _by_pair("level_rows"),
-    "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
+    "levels": [f"row_depths<{lower},{k}>" for lower in ("true", "false") for k in POLLS],
     "levels_chunk": [f"row_depths_by_chunk<{lower}>" for lower in ("true", "false")],
     "order": _order(),
     "pattern": _pattern(),
