@@ -35,8 +35,8 @@ FEWEST_ROWS = 256  # of a strip
 class Blocked(WaitingPlan):
     """Strips of consecutive rows, or columns of a grid, one thread block each.
 
-    Memory: the triangle once more, where each of its values comes from, and one or two vectors of
-    scratch for each stream. A triangle without entries beside the diagonal needs no strips.
+    Memory: the triangle once more, and one or two vectors of scratch for each stream. A triangle
+    without entries beside the diagonal needs no strips.
     """
 
     name = "blocked"
@@ -48,15 +48,17 @@ class Blocked(WaitingPlan):
         if len(T.indices) == 0:
             return
         self._launches: dict[Any, StripsLaunches] = {}
-        self._pack(T)
+        sources = self._pack(T)
         self._strips = cuda.struct(
             *(self.n_strips, self._step_ptr, self._step_start, self._row),
             *(self._far_ptr, self._far_position, self._far_data),
             *(self._near_slot, self._near_data, self._scale, T.diag),
         )
-        self.refresh()
+        self._take(sources)
+        self._invert()
 
-    def _pack(self, T: Triangle) -> None:
+    def _pack(self, T: Triangle) -> tuple[Any, Any]:
+        """Where near and far values come from; kept only if they are not entries of whole rows."""
         xp = namespace(T.indptr)
         with remembered():
             cut = cut_long_rows(T)
@@ -69,21 +71,40 @@ class Blocked(WaitingPlan):
         self._row = steps.row if cut.row is None else cut.row[steps.row]
         self._near_slot = split.near_slot
         self._far_ptr, self._far_position = split.far_ptr, split.far_position
-        self._sources = _sources(split, cut)
+        sources = _sources(split, cut)
+        self._sources = None if cut.source is None else sources
         self._near_data = xp.empty(split.near_slot.shape, T.dtype)
         self._far_data = xp.empty(len(self._far_position), T.dtype)
         self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
+        return sources
 
     def refresh(self) -> None:
         T = self.T
         if len(T.indices) == 0:
             return
-        value, n = cuda.value_type(T.dtype), len(self._row)
-        for source, data in zip(self._sources, (self._near_data, self._far_data), strict=True):
-            size, kernel = data.size, f"take_entries<{value}>"
-            cuda.for_each("order", kernel, size, np.int64(size), source, T.data, data)
+        if self._sources is None:
+            n, kernel = len(self._row), f"strips_refresh<{cuda.value_type(T.dtype)}>"
+            near = self._near_slot, self._near_data
+            far = self._far_ptr, self._far_position, self._far_data
+            entries = self._row, *near, *far, T.indptr, T.indices, T.data
+            cuda.for_each("blocked", kernel, n, n, self._near_slot.shape[1], *entries)
+        else:
+            self._take(self._sources)
+        self._invert()
+
+    def _take(self, sources: tuple[Any, Any]) -> None:
+        """Gather near and far values."""
+        T = self.T
+        kernel = f"take_entries<{cuda.value_type(T.dtype)}>"
+        for source, data in zip(sources, (self._near_data, self._far_data), strict=True):
+            cuda.for_each("order", kernel, data.size, np.int64(data.size), source, T.data, data)
+
+    def _invert(self) -> None:
+        """Reciprocals of the diagonal, by position."""
+        T, n = self.T, len(self._row)
         if T.diag is not None:
-            cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
+            kernel = f"reciprocals<{cuda.value_type(T.dtype)}>"
+            cuda.for_each("row", kernel, n, n, self._row, T.diag, self._scale)
 
     @classmethod
     def predicted_us(cls, T: Triangle) -> float:

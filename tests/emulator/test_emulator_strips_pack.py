@@ -10,7 +10,8 @@ import pytest
 from emulated import Device, needs_compiler
 
 from gpuilu.dag import levels
-from gpuilu.trsv import strips, strips_pack
+from gpuilu.trsv import blocked, strips, strips_pack
+from gpuilu.trsv.long_rows import cut_long_rows
 
 pytestmark = needs_compiler
 
@@ -118,3 +119,18 @@ def test_nothing_is_predicted_where_there_are_too_many_runs():
         first, second = strips_pack._predictions_cuda(T, found, candidates)
         assert first == strips.predicted_us(T, found, few) < np.inf
         assert second == strips.predicted_us(T, found, candidates[1]) == np.inf
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("name", ["random 65", "grid 4x5x6", "arrow 65", "dense 65"])
+def test_values_gathered_at_first_are_those_that_an_update_finds(name, lower):
+    T = made(name, lower)
+    with Device(resident=3):
+        plan = blocked.Blocked(T)
+        near, far = plan._near_data.copy(), plan._far_data.copy()
+        plan._near_data[...], plan._far_data[...] = np.nan, np.nan
+        plan.refresh()
+    np.testing.assert_array_equal(plan._near_data, near)
+    np.testing.assert_array_equal(plan._far_data, far)
+    cut = cut_long_rows(T).pattern
+    assert np.count_nonzero(near) + len(far) == len(cut.indices)
