@@ -18,7 +18,16 @@ from gpuilu.backend import by_device, cuda, namespace, on_gpu
 from gpuilu.backend.cpu import njit
 from gpuilu.triangle import Pattern
 
-__all__ = ["Levels", "in_degree", "level_sets", "levels", "once"]
+__all__ = [
+    "Levels",
+    "RowShapes",
+    "argsorted",
+    "in_degree",
+    "level_sets",
+    "levels",
+    "once",
+    "row_shapes",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +84,15 @@ def levels(T: Pattern) -> Levels:
 
 def _levels(T: Pattern) -> Levels:
     if on_gpu(T.indptr):
-        return level_sets(_depths_cuda(T).view(np.int32) - np.int32(1))
+        return _levels_cuda(T)
     return level_sets(_level_of_rows(T.lower, T.indptr, T.indices)[0])
+
+
+def _levels_cuda(T: Pattern) -> Levels:
+    depth, launcher = _start_depths(T)
+    n_levels = int(depth.max()) if T.n else 0  # waits
+    launcher.raise_if_stalled()
+    return _level_sets_cuda(depth.view(np.int32) - np.int32(1), n_levels)
 
 
 def count_levels(T: Pattern) -> int:
@@ -96,15 +112,22 @@ def _level_sets_cpu(level: np.ndarray) -> Levels:
     return Levels(level, *_order_by_level(level, int(level.max(initial=-1)) + 1))
 
 
-def _level_sets_cuda(level: Any) -> Levels:
-    xp = namespace(level)
-    if len(level) == 0:
+def _level_sets_cuda(level: Any, n_levels: int | None = None) -> Levels:
+    xp, n = namespace(level), len(level)
+    if n == 0:
         return Levels(level, xp.zeros(1, np.int32), level)
-    level_order = xp.argsort(level, kind="stable").astype(np.int32)
-    n_levels = int(level[level_order[-1]]) + 1
-    boundaries = xp.arange(n_levels + 1, dtype=np.int32)
-    level_ptr = xp.searchsorted(level[level_order], boundaries, side="left").astype(np.int32)
+    if n_levels is None:
+        n_levels = int(level.max()) + 1
+    level_order, level_ptr = xp.empty(n, np.int32), xp.empty(n_levels + 1, np.int32)
+    made = argsorted(level, n_levels), level, level_order, level_ptr
+    cuda.for_each("order", "level_bounds", n, n, *made)
     return Levels(level, level_ptr, level_order)
+
+
+def argsorted(keys: Any, count: int) -> Any:
+    """A stable argsort of numbers below `count`, as few bits of them as hold that."""
+    narrow = keys.astype(np.min_scalar_type(max(count - 1, 0)), copy=False)
+    return namespace(keys).argsort(narrow, kind="stable")
 
 
 level_sets = by_device(_level_sets_cpu, _level_sets_cuda)
@@ -112,17 +135,27 @@ level_sets = by_device(_level_sets_cpu, _level_sets_cuda)
 
 THREADS = 128  # of a block in levels.cu, one row each at a time
 BLOCKS = 8  # of them on a multiprocessor: wide grids need many rows in flight, but pollers cost
+POLLS = 4, 16  # at once by a lane of levels.cu, by the mean length of a row
 CHUNK = 1024  # threads of a block in levels_chunk.cu, one row each
 
 
 def _depths_cuda(T: Pattern) -> Any:
-    """level + 1 of every row, by a self-scheduled pass over the rows; waits for it."""
+    """level + 1 of every row; waits for it."""
+    depth, launcher = _start_depths(T)
+    cuda.synchronize()
+    launcher.raise_if_stalled()
+    return depth
+
+
+def _start_depths(T: Pattern) -> tuple[Any, Any]:
+    """Enqueue a self-scheduled pass over the rows: level + 1 of each, what tells of a stall."""
     depth = namespace(T.indptr).zeros(T.n, np.uint32)
     launcher = cuda.Launcher()
     control = cuda.marked(launcher.CONTROL_BYTES, np.uint8)
     lower = str(T.lower).lower()
     if _is_regular(T):
-        function, threads = cuda.kernel("levels", f"row_depths<{lower}>"), THREADS
+        polls = POLLS[len(T.indices) > POLLS[0] * T.n]
+        function, threads = cuda.kernel("levels", f"row_depths<{lower},{polls}>"), THREADS
         resident = cuda.resident_blocks(function, threads)
         most = cuda.full_grid(function, threads) // resident * min(resident, BLOCKS)
     else:
@@ -131,9 +164,7 @@ def _depths_cuda(T: Pattern) -> Any:
     blocks = max(1, min(most, -(-T.n // threads)))
     arguments = (T.n, T.indptr, T.indices, depth, launcher.struct(control))
     cuda.launch(function, blocks, threads, *arguments)
-    cuda.synchronize()
-    launcher.raise_if_stalled()
-    return depth
+    return depth, launcher
 
 
 def _is_regular(T: Pattern) -> bool:
@@ -142,14 +173,67 @@ def _is_regular(T: Pattern) -> bool:
     On other patterns (meshes, graphs) levels.cu goes through a run row after row and is many times
     slower than the chunks: see docs/notes/strips.rst.
     """
-    xp, n = namespace(T.indptr), T.n
-    length = T.indptr[1:] - T.indptr[:-1]
-    at = T.indptr[1:] - 1 if T.lower else T.indptr[:-1]  # the dependency nearest to the diagonal
-    if len(T.indices) == 0:
-        return True
-    nearest = T.indices[xp.clip(at, 0, len(T.indices) - 1)]
-    distance = xp.where(length > 0, abs(xp.arange(n, dtype=np.int32) - nearest), 0)
-    return bool((distance[1:] == distance[:-1]).mean() >= 0.5) if n > 1 else True
+    return len(T.indices) == 0 or 2 * row_shapes(T).alike >= T.n - 1
+
+
+@dataclass(frozen=True)
+class RowShapes:
+    """What the lengths and columns of a triangle's rows look like.
+
+    Parameters
+    ----------
+    longest : int
+        Length of the longest row.
+    alike : int
+        Rows whose entry nearest to the diagonal is as far from it as that of the row before.
+    runs : int
+        Pairs of a row and a group of GROUP columns in which it has entries.
+    """
+
+    longest: int
+    alike: int
+    runs: int
+
+
+GROUP = 32  # columns, counted from the last one for an upper triangle: RUN_COLUMNS in shape.cu
+COUNTING = 1 << 17  # threads, at most: each warp adds to the counts of all, one after the other
+
+
+def row_shapes(T: Pattern) -> RowShapes:
+    """Three counts in one pass over T, and one transfer; once inside `remembered()`."""
+    return once(_row_shapes, T)
+
+
+def _row_shapes(T: Pattern) -> RowShapes:
+    count = _row_shapes_cuda if on_gpu(T.indptr) else _row_shapes_cpu
+    return RowShapes(*(int(k) for k in count(T.lower, T.indptr, T.indices)))
+
+
+def _row_shapes_cuda(lower: bool, indptr: Any, indices: Any) -> Any:
+    n, counts = len(indptr) - 1, namespace(indptr).zeros(3, np.uint32)
+    kernel = f"row_shapes<{str(lower).lower()}>"
+    cuda.for_each("shape", kernel, min(n, COUNTING), n, indptr, indices, counts)
+    return cuda.to_host(counts)
+
+
+@njit
+def _row_shapes_cpu(lower, indptr, indices):
+    n = len(indptr) - 1
+    longest = alike = runs = distance_before = 0
+    for i in range(n):
+        begin, end = indptr[i], indptr[i + 1]
+        longest = max(longest, end - begin)
+        distance = 0
+        if begin < end:
+            distance = i - indices[end - 1] if lower else indices[begin] - i
+        alike += i > 0 and distance == distance_before
+        distance_before = distance
+        before = -1
+        for p in range(begin, end):
+            group = (indices[p] if lower else n - 1 - indices[p]) // GROUP
+            runs += group != before
+            before = group
+    return longest, alike, runs
 
 
 @njit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuilu.backend.compile import VALUE_TYPES
+from gpuilu.dag import POLLS
 from gpuilu.products import LANES as PRODUCT_LANES
 from gpuilu.trsv.blocked import WIDTHS
 from gpuilu.trsv.dense_block import PANELS
@@ -63,6 +64,28 @@ def _pattern() -> list[str]:
     ]
 
 
+def _order() -> list[str]:
+    return [
+        *("level_bounds", "place_rows", "place_entries", "count_tasks", "begin_tasks"),
+        *(f"take_rows<{value}>" for value in ("int", *VALUE_TYPES.values())),
+        *(f"take_entries<{value}>" for value in VALUE_TYPES.values()),
+    ]
+
+
+def _strips_pack() -> list[str]:
+    widths = sorted({K for widths in WIDTHS.values() for K in widths})
+    return [
+        *("widest_strips", "place_in_strips", "note_runs", "cut_runs", "note_steps"),
+        *("count_near", "count_far"),
+        *(f"split_rows<{K}>" for K in widths),
+        *(
+            f"{kernel}<{lower}>"
+            for kernel in ("range_of_rows", "check_axis", "cut_axis", "count_strip_rows")
+            for lower in ("true", "false")
+        ),
+    ]
+
+
 def _by_pair(kernel: str) -> list[str]:
     """One right-hand side, and several at once."""
     return [
@@ -96,16 +119,19 @@ INSTANTIATIONS = {
     "kahn": ["first_roots", "remove_roots"],
     "level_col": _by_pair_and_one("level_columns"),
     "level_row": _by_pair("level_rows"),
-    "levels": [f"row_depths<{lower}>" for lower in ("true", "false")],
+    "levels": [f"row_depths<{lower},{k}>" for lower in ("true", "false") for k in POLLS],
     "levels_chunk": [f"row_depths_by_chunk<{lower}>" for lower in ("true", "false")],
+    "order": _order(),
     "pattern": _pattern(),
     "row": _row(),
     "selfsched_col": _by_pair_and_one("selfsched_columns"),
     "selfsched_row": _by_pair("selfsched_rows"),
+    "shape": [f"row_shapes<{lower}>" for lower in ("true", "false")],
     "spmv": [
         *(f"row_products<{VALUE_TYPES[v]},{lanes}>" for v in VALUES for lanes in PRODUCT_LANES),
         *(f"dense_products<{VALUE_TYPES[v]}>" for v in VALUES),
     ],
+    "strips_pack": _strips_pack(),
     "syncfree": _by_pair_and_one("syncfree_solve"),
     "tile_level": _tile_level(),
     "tile_syncfree": _by_pair("solve_tile_rows"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from gpuilu.backend import held_bytes
-from gpuilu.dag import count_levels, levels
+from gpuilu.dag import RowShapes, count_levels, levels, row_shapes
 from gpuilu.triangle import Triangle
 
 
@@ -52,6 +52,18 @@ def test_levels_of_a_small_triangle_are_those_found_by_hand():
     found = levels(triangle(sp.csr_array(L.T), lower=False))
     assert found.level.tolist() == [2, 1, 1, 0, 0]
     assert found.level_order.tolist() == [3, 4, 1, 2, 0]
+
+
+def test_shapes_of_rows_are_those_counted_by_hand():
+    A = np.eye(40)
+    for i, j in [(2, 1), (3, 2), (4, 2), (4, 3), (39, 0), (39, 31), (39, 32)]:
+        A[i, j] = 1
+    # Row 1 has none as row 0; rows 3 and 4 have the entry before them; rows 6 to 38 have none.
+    assert row_shapes(triangle(sp.csr_array(A), lower=True)) == RowShapes(3, 1 + 2 + 33, 5)
+    # Groups are counted from the last column: 39 to 8 are one.
+    rows = [(0, 39), (1, 2), (1, 39), (2, 3), (2, 4), (3, 4), (31, 39), (32, 39)]
+    A = sp.csr_array(([1.0] * 8, tuple(zip(*rows, strict=True))), shape=(40, 40))
+    assert row_shapes(triangle(A, lower=False)) == RowShapes(2, 2 + 26 + 6, 7)
 
 
 @pytest.mark.parametrize("lower", [True, False])

@@ -3,8 +3,7 @@
 
 namespace gpuilu {
 
-constexpr int RUN = 32;      // consecutive rows of a warp, one a lane
-constexpr int IN_FLIGHT = 4; // depths that a lane polls at once
+constexpr int RUN = 32; // consecutive rows of a warp, one a lane
 
 // How the rows of a run depend on each other: all of it known before the first wait.
 struct Inside {
@@ -66,33 +65,34 @@ __device__ inline int depth_inside(const Inside& inside, int deepest, int lane) 
 }
 
 // The largest depth of `length` rows `j`; 0 of none. Whole warp: all polls of a lane in flight at
-// once, and a vote to leave together.
-__device__ inline int await_deepest(const int* j, int length, const u32* depth, Launch launch,
-                                    Patience& patience, int lane) {
+// once, POLLS of them, and a vote to leave together.
+template <int POLLS>
+__device__ int await_deepest(const int* j, int length, const u32* depth, Launch launch,
+                             Patience& patience, int lane) {
     constexpr int ABSENT = -1; // and 0 is "not yet"
     int deepest = 0;
     bool more = true;
-    for (; more; j += IN_FLIGHT, length -= IN_FLIGHT) {
-        more = __any_sync(FULL_WARP, length > IN_FLIGHT);
-        const u32* slot[IN_FLIGHT];
-        int found[IN_FLIGHT];
+    for (; more; j += POLLS, length -= POLLS) {
+        more = __any_sync(FULL_WARP, length > POLLS);
+        const u32* slot[POLLS];
+        int found[POLLS];
 #pragma unroll
-        for (int r = 0; r < IN_FLIGHT; ++r) {
+        for (int r = 0; r < POLLS; ++r) {
             found[r] = r < length ? 0 : ABSENT;
             slot[r] = depth + (r < length ? j[r] : 0);
         }
         while (true) {
 #pragma unroll
-            for (int r = 0; r < IN_FLIGHT; ++r)
+            for (int r = 0; r < POLLS; ++r)
                 if (found[r] == 0) found[r] = int(load_relaxed(slot[r]));
             bool pending = false;
 #pragma unroll
-            for (int r = 0; r < IN_FLIGHT; ++r) pending = pending || found[r] == 0;
+            for (int r = 0; r < POLLS; ++r) pending = pending || found[r] == 0;
             if (!__any_sync(FULL_WARP, pending)) break;
             if (patience.exhausted(launch, lane)) return 0;
         }
 #pragma unroll
-        for (int r = 0; r < IN_FLIGHT; ++r) deepest = found[r] > deepest ? found[r] : deepest;
+        for (int r = 0; r < POLLS; ++r) deepest = found[r] > deepest ? found[r] : deepest;
     }
     return deepest;
 }
@@ -105,9 +105,11 @@ __device__ inline int await_deepest(const int* j, int length, const u32* depth, 
 // means "not yet"), one 32-bit word stored once and read by relaxed polls: nothing else is
 // communicated, so no fence is needed. Inside a run nothing waits: once the depths from outside
 // are there, a scan over the lanes gives all of them.
+// POLLS: as many as most rows have entries, for each further batch begins with loads of its columns once
+// the one before has all its depths: on the way from run to run.
 // Progress: a run depends on itself and on runs with smaller tickets, whose warps are running.
 // Source: the self-scheduled analysis that Li (2017), section 4.4, leaves open.
-template <bool LOWER>
+template <bool LOWER, int POLLS = 4>
 __global__ void __launch_bounds__(256)
     row_depths(int n, const int* indptr, const int* indices, u32* depth, Launch launch) {
     const int lane = threadIdx.x & 31;
@@ -122,7 +124,7 @@ __global__ void __launch_bounds__(256)
         const u32 on = split_off<LOWER>(n, indices, first, begin, end);
         const Inside inside = analysed(on, lane);
         const int deepest =
-            await_deepest(indices + begin, end - begin, depth, launch, patience, lane);
+            await_deepest<POLLS>(indices + begin, end - begin, depth, launch, patience, lane);
         const int mine = depth_inside(inside, deepest, lane);
         if (i >= 0) store_relaxed(depth + i, u32(mine)); // some depth after an abandoned wait too
     }

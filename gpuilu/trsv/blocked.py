@@ -7,26 +7,18 @@ through shared memory, what they need from other strips is fetched ahead by othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.dag import Levels, levels, once
+from gpuilu.dag import Levels, levels, once, remembered
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsLaunches, StripsPair
-from gpuilu.trsv.strips import (
-    Split,
-    Strips,
-    columns,
-    in_steps,
-    predicted_us,
-    ranges,
-    split_entries,
-)
+from gpuilu.trsv.strips import Split, Strips
+from gpuilu.trsv.strips_pack import columns, in_steps, predictions, ranges, split_entries
 from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["Blocked", "predicted"]
@@ -58,50 +50,64 @@ class Blocked(WaitingPlan):
         if len(T.indices) == 0:
             return
         self._launches: dict[Any, StripsLaunches] = {}
-        self._pack(T)
+        sources = self._pack(T)
         self._at_once = _far_at_once(self._far_ptr)
         self._strips = cuda.struct(
             *(self.n_strips, self._step_ptr, self._step_start, self._row),
             *(self._far_ptr, self._far_position, self._far_data),
             *(self._near_slot, self._near_data, self._scale, T.diag),
         )
-        self.refresh()
+        self._take(sources)
+        self._invert()
 
-    def _pack(self, T: Triangle) -> None:
+    def _pack(self, T: Triangle) -> tuple[Any, Any]:
+        """Where near and far values come from; kept only if they are not entries of whole rows."""
         xp = namespace(T.indptr)
-        cut = cut_long_rows(T)
-        P = cut.pattern
-        found = levels(P)
-        strips = predicted(P)[1]
+        with remembered():
+            cut = cut_long_rows(T)
+            P, found = cut.pattern, levels(cut.pattern)
+            strips = predicted(P)[1]
         self.n_strips = strips.count
         steps = in_steps(P, found, strips)
         split = split_entries(P, found, steps, WIDTHS[T.dtype.char])
         self._step_ptr, self._step_start = steps.step_ptr, steps.step_start
-        self._row = xp.empty(P.n, np.int32)
-        self._row[steps.position] = cut.row
+        self._row = steps.row if cut.row is None else cut.row[steps.row]
         self._near_slot = split.near_slot
         self._far_ptr, self._far_position = split.far_ptr, split.far_position
-        self._sources = _sources(split, cut) if P.n != T.n else None
+        sources = _sources(split, cut)
+        self._sources = None if cut.source is None else sources
         self._near_data = xp.empty(split.near_slot.shape, T.dtype)
         self._far_data = xp.empty(len(self._far_position), T.dtype)
         self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
+        return sources
 
     def refresh(self) -> None:
         T = self.T
         if len(T.indices) == 0:
             return
-        value, n = cuda.value_type(T.dtype), len(self._row)
         if self._sources is None:
+            n, kernel = len(self._row), f"strips_refresh<{cuda.value_type(T.dtype)}>"
             near = self._near_slot, self._near_data
             far = self._far_ptr, self._far_position, self._far_data
             entries = self._row, *near, *far, T.indptr, T.indices, T.data
-            kernel = f"strips_refresh<{value}>"
             cuda.for_each("blocked", kernel, n, n, self._near_slot.shape[1], *entries)
         else:
-            for source, data in zip(self._sources, (self._near_data, self._far_data), strict=True):
-                _take(T.data, source, data)
+            self._take(self._sources)
+        self._invert()
+
+    def _take(self, sources: tuple[Any, Any]) -> None:
+        """Gather near and far values."""
+        T = self.T
+        kernel = f"take_entries<{cuda.value_type(T.dtype)}>"
+        for source, data in zip(sources, (self._near_data, self._far_data), strict=True):
+            cuda.for_each("order", kernel, data.size, np.int64(data.size), source, T.data, data)
+
+    def _invert(self) -> None:
+        """Reciprocals of the diagonal, by position."""
+        T, n = self.T, len(self._row)
         if T.diag is not None:
-            cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
+            kernel = f"reciprocals<{cuda.value_type(T.dtype)}>"
+            cuda.for_each("row", kernel, n, n, self._row, T.diag, self._scale)
 
     @classmethod
     def predicted_us(cls, T: Triangle) -> float:
@@ -172,17 +178,16 @@ def _predicted(P: Pattern) -> tuple[float, Strips]:
     most = max(1, P.n // FEWEST_ROWS)
     counts = sorted({min(count, most) for count in STRIPS})
     untold = np.inf, ranges(P, min(UNTOLD, most))
-    by_ranges = _best(P, found, (ranges(P, count) for count in counts), untold)
+    by_ranges = _best(P, found, [ranges(P, count) for count in counts], untold)
     return _best(P, found, columns(P, min(most, MOST_COLUMNS)), by_ranges)
 
 
 def _best(
-    P: Pattern, found: Levels, candidates: Iterable[Strips], best: tuple[float, Strips]
+    P: Pattern, found: Levels, candidates: list[Strips], best: tuple[float, Strips]
 ) -> tuple[float, Strips]:
-    """The better of `best` and the best of the candidates, of which more and more are tried."""
+    """The better of `best` and the best of the candidates, up to one much worse than others."""
     least = np.inf
-    for strips in candidates:
-        microseconds = predicted_us(P, found, strips)
+    for strips, microseconds in zip(candidates, predictions(P, found, candidates), strict=True):
         if MUCH_WORSE * least < microseconds < np.inf:
             break
         least = min(least, microseconds)
@@ -193,16 +198,12 @@ def _best(
 
 def _sources(split: Split, cut: Cut) -> tuple[Any, Any]:
     """Where near and far values come from in T: -1 for a value of -1, -2 for no entry."""
+    if cut.source is None:
+        return split.near_source, split.far_source
     xp = namespace(split.near_source)
-    near = xp.where(split.near_source < 0, np.int32(-2), cut.source[split.near_source])
+    source = split.near_source
+    near = xp.where(source < 0, source, cut.source[xp.maximum(source, 0)])
     return near, cut.source[split.far_source]
-
-
-def _take(values: Any, source: Any, result: Any) -> None:
-    """result = values[source], -1 where source is -1, 0 where it is -2."""
-    xp = namespace(values)
-    taken = values[xp.maximum(source, 0)]
-    result[...] = xp.where(source >= 0, taken, xp.where(source == -1, -1, 0))
 
 
 def _divide(b: Any, diag: Any, x: Any) -> None:

@@ -14,13 +14,14 @@ import numpy as np
 
 from gpuilu.backend import cuda, namespace
 from gpuilu.csr import row_of_entries
+from gpuilu.dag import GROUP, row_shapes
 from gpuilu.errors import UnsupportedAlgorithmError
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["DenseBlock", "most_tile_fill", "tile_fill"]
 
-TILE = 32  # rows and columns
+TILE = GROUP  # rows and columns
 WARPS = 9  # of a block: eight for what is left of a panel, one for the panel
 THREADS = WARPS * cuda.WARP
 PANELS = (4, 2)  # tile rows of a panel: the most that shared memory holds
@@ -112,23 +113,17 @@ def tile_fill(T: Pattern) -> float:
 
 def most_tile_fill(T: Pattern) -> float:
     """No less than `tile_fill`, in one pass: a tile has at most 32 runs."""
-    return len(T.indices) / max(int(_begins(T)[0].sum()) * TILE, 1)
+    return len(T.indices) / max(row_shapes(T).runs * TILE, 1)
 
 
-def _begins(T: Pattern) -> tuple[Any, Any, Any]:
-    """(which entries begin a run, row and tile column of each entry)."""
+def _runs(T: Pattern) -> Any:
+    """For each run the number of its tile, tile row by tile row."""
     xp = namespace(T.indptr)
     row = row_of_entries(T.indptr, len(T.indices))
     last = np.int32(T.n - 1)
     column = (T.indices if T.lower else last - T.indices) // np.int32(TILE)
     begins = xp.ones(len(row), bool)
     begins[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
-    return begins, row, column
-
-
-def _runs(T: Pattern) -> Any:
-    """For each run the number of its tile, tile row by tile row."""
-    begins, row, column = _begins(T)
     row, column = row[begins], column[begins]
     tile_row = (row if T.lower else np.int32(T.n - 1) - row) // np.int32(TILE)
     n_tile_rows = -(-T.n // TILE)

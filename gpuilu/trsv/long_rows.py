@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuilu.backend import namespace
 from gpuilu.csr import row_of_entries
+from gpuilu.dag import row_shapes
 from gpuilu.triangle import Pattern
 
 __all__ = ["Cut", "cut_long_rows"]
@@ -27,9 +28,9 @@ class Cut:
     ----------
     pattern : Pattern
         With the auxiliary rows, each placed where it is solved before its row.
-    row : int32 array, shape (pattern.n,)
-        The row of the original triangle, -1 for an auxiliary one.
-    source : int32 array, shape (nnz,)
+    row : int32 array, shape (pattern.n,), or None
+        The row of the original triangle, -1 for an auxiliary one; None where nothing was cut.
+    source : int32 array, shape (nnz,), or None
         Position of each entry in the original triangle, -1 for an entry that is -1.
     """
 
@@ -44,13 +45,18 @@ SEGMENT, LONG = 64, 16
 def cut_long_rows(T: Pattern, segment: int = SEGMENT, long: float = LONG) -> Cut:
     """Cut rows beyond `segment` entries and `long` times the mean, again until none is longer."""
     longest = max(segment, int(long * (len(T.indices) / max(T.n, 1))))
-    xp = namespace(T.indptr)
-    row = xp.arange(T.n, dtype=np.int32)
-    source = xp.arange(len(T.indices), dtype=np.int32)
-    cut = Cut(Pattern(T.lower, T.indptr, T.indices), row, source)
-    while cut.pattern.n and int((cut.pattern.indptr[1:] - cut.pattern.indptr[:-1]).max()) > longest:
-        cut = _cut_once(cut, longest)
+    cut = Cut(Pattern(T.lower, T.indptr, T.indices), None, None)
+    while row_shapes(cut.pattern).longest > longest:
+        cut = _cut_once(_numbered(cut), longest)
     return cut
+
+
+def _numbered(cut: Cut) -> Cut:
+    """The same with rows and sources written down."""
+    if cut.row is not None:
+        return cut
+    P, xp = cut.pattern, namespace(cut.pattern.indptr)
+    return Cut(P, xp.arange(P.n, dtype=np.int32), xp.arange(len(P.indices), dtype=np.int32))
 
 
 def _cut_once(old: Cut, longest: int) -> Cut:

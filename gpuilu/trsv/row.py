@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.dag import Levels, levels
-from gpuilu.triangle import Pattern, Triangle, gather_rows
+from gpuilu.dag import Levels, levels, remembered
+from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import cut_long_rows
 from gpuilu.trsv.waiting import PlanPair, WaitingPlan, blocks_in_flight
@@ -23,6 +23,7 @@ LANES = (1, 2, 4, 8, 16, 32)  # a row may have
 WIDE = 512  # tasks a level from which fewer lanes a row do: the warps are busy anyway
 LEVELS_AHEAD = 16  # levels that the warps in flight should cover
 FEWEST_BLOCKS = 1  # on each multiprocessor
+LANES_TO_COPY = 8  # a row in order.cu
 
 
 class Row(WaitingPlan):
@@ -48,37 +49,39 @@ class Row(WaitingPlan):
 
     def _pack(self, T: Triangle) -> None:
         """Rows in level order, columns as positions in that order, long rows cut."""
-        xp = namespace(T.indptr)
-        cut = cut_long_rows(T)
-        P = cut.pattern
-        self.mean = len(P.indices) / max(P.n, 1)
-        found = levels(P)
+        with remembered():
+            cut = cut_long_rows(T)
+            P, found = cut.pattern, levels(cut.pattern)
+        xp, n, nnz, order = namespace(T.indptr), P.n, len(P.indices), found.level_order
+        self.mean = nnz / max(n, 1)
         self.lanes = _lanes(P, found.n_levels)
-        order = found.level_order
-        position = xp.empty(P.n, np.int32)
-        position[order] = xp.arange(P.n, dtype=np.int32)
-        first = P.indptr[order]
-        self._row = cut.row[order]
-        self._indptr = xp.zeros(P.n + 1, np.int32)
-        self._indptr[1:] = xp.cumsum(P.indptr[order + 1] - first)
-        self._indices = position[gather_rows(self._indptr, first, P.indices)]
+        self._row = order if cut.row is None else cut.row[order]
+        position, lengths = xp.empty(n, np.int32), xp.zeros(n + 1, np.int32)
+        cuda.for_each("order", "place_rows", n, n, order, P.indptr, position, lengths)
+        self._indptr = xp.cumsum(lengths, dtype=np.int32)
+        self._indices = xp.empty(nnz, np.int32)
+        entries = P.indptr, P.indices, position, self._indptr, self._indices
+        cuda.for_each("order", "place_entries", LANES_TO_COPY * n, n, order, *entries)
         # Where the values come from, if not from whole rows of T.
-        self._source = None if P.n == T.n else gather_rows(self._indptr, first, cut.source)
-        self._data = xp.empty(len(self._indices), T.dtype)
-        self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
+        self._source = None
+        if cut.source is not None:
+            self._source = xp.empty(nnz, np.int32)
+            _take_rows("int", order, P.indptr, cut.source, self._indptr, self._source)
+        self._data = xp.empty(nnz, T.dtype)
+        self._scale: Any = None if T.diag is None else xp.empty(n, T.dtype)
         self._task_ptr = _tasks(found, cuda.WARP // self.lanes)
         self.tasks_a_level = len(self._task_ptr) / max(found.n_levels, 1)
 
     def refresh(self) -> None:
-        T = self.T
+        T, value = self.T, cuda.value_type(self.T.dtype)
         if self._source is None:
-            cuda.gather_rows(self._indptr, T.indptr[self._row], T.data, self._data)
+            _take_rows(value, self._row, T.indptr, T.data, self._indptr, self._data)
         else:
-            xp = namespace(T.data)
-            minus_one = T.dtype.type(-1)
-            self._data[...] = xp.where(self._source < 0, minus_one, T.data[self._source])
+            nnz = len(self._source)
+            entries = self._source, T.data, self._data
+            cuda.for_each("order", f"take_entries<{value}>", nnz, np.int64(nnz), *entries)
         if T.diag is not None:
-            value, n = cuda.value_type(T.dtype), len(self._row)
+            n = len(self._row)
             cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
 
     @classmethod
@@ -156,18 +159,22 @@ def _lanes(P: Pattern, n_levels: int) -> int:
     return lanes
 
 
+def _take_rows(value: str, order: Any, indptr: Any, source: Any, ptr: Any, taken: Any) -> None:
+    """Row k of (ptr, taken) is row order[k] of (indptr, source)."""
+    n = len(order)
+    entries = indptr, source, ptr, taken
+    cuda.for_each("order", f"take_rows<{value}>", LANES_TO_COPY * n, n, order, *entries)
+
+
 def _tasks(found: Levels, rows: int) -> Any:
     """Cut every level into runs of at most `rows` rows: shape (n_tasks + 1,)."""
-    level_ptr = found.level_ptr
-    xp = namespace(level_ptr)
-    size = level_ptr[1:] - level_ptr[:-1]
-    first_task = xp.zeros(found.n_levels + 1, np.int32)
-    first_task[1:] = xp.cumsum((size + np.int32(rows - 1)) // np.int32(rows))
+    xp, n_levels = namespace(found.level_ptr), found.n_levels
+    counts = xp.zeros(n_levels + 1, np.int32)
+    cuda.for_each("order", "count_tasks", n_levels, n_levels, rows, found.level_ptr, counts)
+    first_task = xp.cumsum(counts, dtype=np.int32)
     n_tasks = int(first_task[-1])
-    task = xp.arange(n_tasks + 1, dtype=np.int32)
-    level = xp.searchsorted(first_task[1:], task, side="right").astype(np.int32)
-    level = xp.minimum(level, np.int32(max(found.n_levels - 1, 0)))
-    if n_tasks == 0:
-        return xp.zeros(1, np.int32)
-    start = level_ptr[level] + np.int32(rows) * (task - first_task[level])
-    return xp.minimum(start, level_ptr[level + 1]).astype(np.int32)
+    task_ptr = xp.zeros(n_tasks + 1, np.int32)
+    if n_tasks:
+        cut = n_levels, rows, found.level_ptr, first_task
+        cuda.for_each("order", "begin_tasks", n_tasks + 1, n_tasks, *cut, task_ptr)
+    return task_ptr

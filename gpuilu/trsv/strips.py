@@ -3,7 +3,8 @@
 Strips depend on earlier strips only. They are ranges of consecutive rows, or, on a grid whose
 unknowns are numbered axis by axis, columns along the slowest axis. The rows of a strip are taken in
 the order of their levels, 32 at a time, never across two levels: such a step is what one warp
-solves at once.
+solves at once. Here all of it is said in array operations, on the CPU; strips_pack.py has kernels
+for a GPU.
 """
 
 from __future__ import annotations
@@ -14,20 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from gpuilu.backend import namespace
 from gpuilu.csr import row_of_entries
-from gpuilu.dag import Levels
+from gpuilu.dag import Levels, row_shapes
 from gpuilu.triangle import Pattern
 
 __all__ = [
+    "Axis",
     "Split",
     "Steps",
     "Strips",
     "columns",
+    "grid_axes",
+    "grid_cuts",
+    "in_lexicographic_order",
     "in_steps",
     "predicted_us",
+    "promised_us",
     "ranges",
     "split_entries",
+    "width",
 ]
 
 LANES = 32  # rows of a step, at most
@@ -51,12 +57,15 @@ class Steps:
         Of each row.
     strip : int32 array, shape (n,)
         Of each row.
+    row : int32 array, shape (n,)
+        At each position.
     """
 
     step_ptr: Any
     step_start: Any
     position: Any
     strip: Any
+    row: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +87,9 @@ class Strips:
 
 def ranges(P: Pattern, count: int) -> Strips:
     """Consecutive rows, about the same number in each strip."""
-    rank = namespace(P.indptr).arange(P.n, dtype=np.int64)
-    strip = (rank * count // max(P.n, 1)).astype(np.int32)
-    return Strips(count, strip if P.lower else strip[::-1], count - 1)
+    n = P.n
+    rank = np.arange(n) if P.lower else np.arange(n - 1, -1, -1)
+    return Strips(count, (rank * count // max(n, 1)).astype(np.int32), count - 1)
 
 
 def columns(P: Pattern, most: int) -> list[Strips]:
@@ -89,20 +98,30 @@ def columns(P: Pattern, most: int) -> list[Strips]:
     Coordinates that no entry lowers (of a lower triangle), such as those of a 5- or 7-point grid,
     may be cut anywhere.
     """
-    axes = _axes(P)
+    axes = grid_axes(P)
+    rows = row_of_entries(P.indptr, len(P.indices)) if axes else P.indices
+    for axis in axes:
+        step = axis.of(rows) - axis.of(P.indices)
+        if not np.all(step >= 0 if P.lower else step <= 0):
+            return []
+    return [_blocks(P, axes, cuts) for cuts in grid_cuts(axes, most)]
+
+
+def grid_cuts(axes: list[Axis], most: int) -> list[list[int]]:
+    """In how many parts each axis is cut, twice as many columns each time, up to `most`."""
     cuts = [1] * len(axes)
-    found = []
+    found: list[list[int]] = []
     while axes:
         widest = max(range(len(axes)), key=lambda k: axes[k].length / cuts[k])
         cuts[widest] *= 2
         if np.prod(cuts) > most or axes[widest].length < THINNEST * cuts[widest]:
             break
-        found.append(_blocks(P, axes, cuts))
+        found.append(list(cuts))
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Axis:
+class Axis:
     """Coordinate row // stride % length of each row."""
 
     stride: int
@@ -112,56 +131,52 @@ class _Axis:
         return rows // self.stride % self.length
 
 
-def _axes(P: Pattern) -> list[_Axis]:
+def grid_axes(P: Pattern) -> list[Axis]:
     """The axes of a grid but the slowest, as its longest row shows them; all or none."""
-    xp = namespace(P.indptr)
-    if len(P.indices) == 0:
+    if len(P.indices) == 0 or row_shapes(P).longest > MOST_AXES:
         return []
     longest = int((P.indptr[1:] - P.indptr[:-1]).argmax())
-    begin, end = (int(p) for p in P.indptr[longest : longest + 2])
-    if end - begin > MOST_AXES:
-        return []
-    strides = sorted({abs(longest - int(column)) for column in P.indices[begin:end]} | {1})
+    begin, end = P.indptr[longest : longest + 2].tolist()
+    strides = sorted({abs(longest - column) for column in P.indices[begin:end].tolist()} | {1})
     pairs = list(pairwise(strides))
     if any(after % stride for stride, after in pairs):
         return []
-    axes = [_Axis(stride, after // stride) for stride, after in pairs]
-    rows = row_of_entries(P.indptr, len(P.indices))
-    for axis in axes:
-        step = axis.of(rows) - axis.of(P.indices)
-        if not bool(xp.all(step >= 0 if P.lower else step <= 0)):
-            return []
-    return axes
+    return [Axis(stride, after // stride) for stride, after in pairs]
 
 
-def _blocks(P: Pattern, axes: list[_Axis], cuts: list[int]) -> Strips:
+def _blocks(P: Pattern, axes: list[Axis], cuts: list[int]) -> Strips:
     """Each axis cut into so many parts; strips in lexicographic order of them."""
-    rows = namespace(P.indptr).arange(P.n, dtype=np.int32)
-    strip = 0
+    rows, strip = np.arange(P.n, dtype=np.int32), np.zeros(P.n, np.int32)
     for axis, parts in zip(axes, cuts, strict=True):
         part = axis.of(rows) * parts // axis.length
         strip = strip * parts + (part if P.lower else parts - 1 - part)
+    return in_lexicographic_order(strip, cuts)
+
+
+def in_lexicographic_order(strip: Any, cuts: list[int]) -> Strips:
+    """Strips that are numbered through the parts of the first axis, then of the second, ..."""
     return Strips(int(np.prod(cuts)), strip, sum(cuts) - len(cuts))
 
 
 def in_steps(P: Pattern, found: Levels, strips: Strips) -> Steps:
     """Order the rows by strip, level and index, and cut them into steps."""
-    xp, n = namespace(P.indptr), P.n
+    n = P.n
     n_strips, strip = strips.count, strips.of_row
     run = strip.astype(np.int64) * found.n_levels + found.level  # rows of one strip and level
-    order = xp.argsort(run, kind="stable").astype(np.int32)
+    order = np.argsort(run, kind="stable").astype(np.int32)
     run = run[order]
-    position = xp.empty(n, np.int32)
-    position[order] = xp.arange(n, dtype=np.int32)
-    begins = xp.ones(n, bool)
+    position = np.empty(n, np.int32)
+    position[order] = np.arange(n, dtype=np.int32)
+    begins = np.ones(n, bool)
     begins[1:] = run[1:] != run[:-1]
-    first = xp.flatnonzero(begins)
-    since = xp.arange(n) - first[xp.cumsum(begins) - 1]
-    step_start = xp.flatnonzero(since % LANES == 0).astype(np.int32)
-    steps = xp.bincount(strip[order[step_start]], minlength=n_strips)
-    step_ptr = xp.zeros(n_strips + 1, np.int32)
-    step_ptr[1:] = xp.cumsum(steps)
-    return Steps(step_ptr, xp.concatenate((step_start, xp.asarray([n], np.int32))), position, strip)
+    first = np.flatnonzero(begins)
+    since = np.arange(n) - first[np.cumsum(begins) - 1]
+    step_start = np.flatnonzero(since % LANES == 0).astype(np.int32)
+    steps = np.bincount(strip[order[step_start]], minlength=n_strips)
+    step_ptr = np.zeros(n_strips + 1, np.int32)
+    step_ptr[1:] = np.cumsum(steps)
+    step_start = np.concatenate((step_start, np.asarray([n], np.int32)))
+    return Steps(step_ptr, step_start, position, strip, order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +188,7 @@ class Split:
     near_slot : uint16 array, shape (n, K)
         Where in the block's window the value is; WINDOW where there is no entry.
     near_source : int32 array, shape (n, K)
-        The entry of the triangle, or -1.
+        The entry of the triangle, or -2.
     far_ptr : int32 array, shape (n + 1,)
     far_position, far_source : int32 arrays
         Position of the value and the entry of the triangle.
@@ -187,50 +202,51 @@ class Split:
 
 
 def split_entries(P: Pattern, found: Levels, steps: Steps, widths: tuple[int, ...]) -> Split:
-    """The K latest dependencies of a row in its own strip are near; K is one of `widths`."""
-    xp, n = namespace(P.indptr), P.n
-    row = row_of_entries(P.indptr, len(P.indices))
+    """The K latest dependencies of a row in its own strip are near; K is one of `widths`.
+
+    Near entries come with the latest first, far ones in ascending level, as a row needs them, and
+    by column in one level.
+    """
+    n, nnz = P.n, len(P.indices)
+    row = row_of_entries(P.indptr, nnz)
     at, of = steps.position[row], steps.position[P.indices]
     near = (steps.strip[row] == steps.strip[P.indices]) & (at - of <= WINDOW - 2 * LANES)
-    # By position; near entries first, the latest of them first; far ones in the order of need.
-    level = found.level[P.indices].astype(np.int64)
-    n_levels = max(found.n_levels, 1)
-    rank_key = xp.where(near, n_levels - 1 - level, n_levels + level)
-    order = xp.argsort(at.astype(np.int64) * (2 * n_levels) + rank_key, kind="stable")
-    at, of, near = at[order], of[order], near[order]
-    ptr = _offsets(at, n)
-    rank = xp.arange(len(at), dtype=np.int32) - ptr[at]
-    K = _width(near, rank, widths)
+    latest = np.lexsort((-of, ~near, at))
+    rank = np.empty(nnz, np.int32)
+    rank[latest] = np.arange(nnz, dtype=np.int32) - _offsets(at, n)[at[latest]]
+    could = np.bincount(at[near], minlength=n)
+    K = width(could.sum(), [np.count_nonzero(could >= m + 1) for m in range(widths[-1])], widths)
     near &= rank < K
-    slot = xp.full((n, K), WINDOW, np.uint16)
-    source = xp.full((n, K), -1, np.int32)
+    slot = np.full((n, K), WINDOW, np.uint16)
+    source = np.full((n, K), -2, np.int32)
     slot[at[near], rank[near]] = of[near] % WINDOW
-    source[at[near], rank[near]] = order[near]
-    far = ~near
-    far_ptr = _offsets(at[far], n)
-    return Split(slot, source, far_ptr, of[far].astype(np.int32), order[far].astype(np.int32))
+    source[at[near], rank[near]] = np.flatnonzero(near)
+    far = np.flatnonzero(~near).astype(np.int32)
+    far = far[np.lexsort((far, found.level[P.indices[far]], at[far]))]
+    return Split(slot, source, _offsets(at[far], n), of[far], far)
 
 
 def _offsets(at: Any, n: int) -> Any:
     """Where the entries of each position begin, if they are in the order of positions."""
-    xp = namespace(at)
-    ptr = xp.zeros(n + 1, np.int32)
+    ptr = np.zeros(n + 1, np.int32)
     if len(at):
-        ptr[1:] = xp.cumsum(xp.bincount(at, minlength=n))
+        ptr[1:] = np.cumsum(np.bincount(at, minlength=n))
     return ptr
 
 
-def _width(near: Any, rank: Any, widths: tuple[int, ...]) -> int:
-    """The smallest K that leaves at most one in fifty near entries to the gatherers."""
-    total = int(near.sum())
+def width(total: int, rows_with: Any, widths: tuple[int, ...]) -> int:
+    """The smallest K that leaves at most one in fifty near entries to the gatherers.
+
+    There are `total` near entries; rows_with[m] rows have more than m of them.
+    """
     for K in widths[:-1]:
-        if int((near & (rank >= K)).sum()) * 50 <= total:
+        if (total - sum(rows_with[:K])) * 50 <= total:
             return K
     return widths[-1]
 
 
 # Fitted to what an H100 took in float64: see docs/notes/strips.rst.
-STEP_US, HOP_US, ROW_US, ENTRY_US = 0.125, 1.15, 4e-5, 7e-6
+STEP_US, HOP_US, ROW_US, ENTRY_US = 0.07, 2.3, 3.5e-5, 5e-6
 CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
 
 
@@ -240,16 +256,20 @@ def predicted_us(P: Pattern, found: Levels, strips: Strips) -> float:
     The steps are those of the widest strip in each level. Infinite where it is not known: many
     runs, or rows with many entries in their own strip.
     """
-    xp = namespace(P.indptr)
     n_strips, strip = strips.count, strips.of_row
     if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
         return np.inf
-    if _crowded(P, strip) > 0.02 * P.n:
-        return np.inf
     run = strip.astype(np.int64) * found.n_levels + found.level
-    rows = xp.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
-    path = int((-(-rows // LANES)).max(axis=0).sum())
-    hops = min(strips.hops, found.n_levels - 1)
+    rows = np.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
+    return promised_us(P, strips, rows.max(axis=0), _crowded(P, strip))
+
+
+def promised_us(P: Pattern, strips: Strips, widest: Any, crowded: int) -> float:
+    """The same, from the rows of the widest strip in each level and the number of crowded rows."""
+    if crowded > 0.02 * P.n:
+        return np.inf
+    path = int((-(-widest // LANES)).sum())
+    hops = min(strips.hops, len(widest) - 1)
     return STEP_US * path + HOP_US * hops + ROW_US * P.n + ENTRY_US * len(P.indices)
 
 
@@ -259,7 +279,6 @@ def _crowded(P: Pattern, strip: Any) -> int:
     Where strips are ranges, it is enough to look at the entry that is the CLOSE + 1st nearest; on
     other grids rows have that many entries in no strip.
     """
-    xp = namespace(P.indptr)
-    row = xp.flatnonzero(P.indptr[1:] - P.indptr[:-1] > CLOSE)
+    row = np.flatnonzero(P.indptr[1:] - P.indptr[:-1] > CLOSE)
     entry = P.indptr[1:][row] - (CLOSE + 1) if P.lower else P.indptr[:-1][row] + CLOSE
     return int((strip[P.indices[entry]] == strip[row]).sum())

@@ -122,8 +122,8 @@ def rows(value):
 
 
 KERNELS = {
-    levels: ("levels", "row_depths<true>"),
-    levels_of_short_chain: ("levels", "row_depths<true>"),
+    levels: ("levels", "row_depths<true,4>"),
+    levels_of_short_chain: ("levels", "row_depths<true,4>"),
     ilu0: ("ilu0", "ilu0_factor<double>"),
     failed_row: ("ilu0", "ilu0_factor<double>"),
     boosted: ("ilu0", "ilu0_factor<double>"),

@@ -47,6 +47,17 @@ def test_levels_are_right_where_rows_of_a_run_depend_on_each_other(name):
             assert np.array_equal(dag._depths_cuda(T), dag.levels(T).level + 1)
 
 
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("polls", dag.POLLS)
+def test_levels_are_right_however_many_depths_a_lane_polls_at_once(polls, lower, monkeypatch):
+    monkeypatch.setattr(dag, "POLLS", (polls, polls))
+    for seed, name in enumerate(("band 40", "dense 65", "grid 9-point 8x9", "grid 4x5x6")):
+        T = cases.as_triangle(cases.triangle(cases.PATTERNS[name](), lower=lower), lower)
+        with Device(seed=seed, resident=3) as used:
+            assert np.array_equal(dag._depths_cuda(T), dag.levels(T).level + 1)
+        assert used.launched == [f"row_depths<{str(lower).lower()},{polls}>"]
+
+
 @pytest.mark.parametrize("n", [4, 32, 37])
 def test_levels_are_right_for_random_patterns_inside_a_run(n):
     rng = np.random.default_rng(n)

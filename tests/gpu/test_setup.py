@@ -11,8 +11,9 @@ from gpu_cases import CASES, DTYPES, grid, on_gpu, random
 import gpuilu
 from gpuilu import triangle
 from gpuilu.csr import canonical, with_diagonal
-from gpuilu.dag import count_levels, levels
+from gpuilu.dag import count_levels, levels, row_shapes
 from gpuilu.kahn import kahn_levels
+from gpuilu.trsv import strips_pack
 
 
 def factors(A, **keywords):
@@ -55,6 +56,41 @@ def test_levels_equal_those_of_the_cpu(csp, name):
         assert np.array_equal(a.level_ptr, b.level_ptr.get())
         assert np.array_equal(a.level_order, b.level_order.get())
         assert count_levels(theirs) == a.n_levels
+
+
+def assert_same_arrays(mine, theirs):
+    for a, b in zip(vars(mine).values(), vars(theirs).values(), strict=True):
+        if isinstance(a, np.ndarray):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            assert np.array_equal(a, b.get())
+        else:
+            assert a == b
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_strips_steps_and_entries_equal_those_of_the_cpu(csp, name):
+    A = CASES[name](np.float64)
+    for mine, theirs in zip(
+        factors(A, device="cpu").triangles, factors(on_gpu(csp, A)).triangles, strict=True
+    ):
+        assert row_shapes(mine) == row_shapes(theirs)
+        a, b = levels(mine), levels(theirs)
+        tried = [
+            [strips_pack.ranges(T, count) for count in (1, 5, 300)] + strips_pack.columns(T, 16)
+            for T in (mine, theirs)
+        ]
+        expected = strips_pack.predictions(mine, a, tried[0])
+        assert strips_pack.predictions(theirs, b, tried[1]) == expected
+        for cut, cut_too in zip(*tried, strict=True):
+            assert_same_arrays(cut, cut_too)
+            steps, steps_too = (
+                strips_pack.in_steps(*each) for each in ((mine, a, cut), (theirs, b, cut_too))
+            )
+            assert_same_arrays(steps, steps_too)
+            for widths in ((2,), (2, 4, 8)):
+                split = strips_pack.split_entries(mine, a, steps, widths)
+                split_too = strips_pack.split_entries(theirs, b, steps_too, widths)
+                assert_same_arrays(split, split_too)
 
 
 @pytest.mark.parametrize("reads", [0, 128])

@@ -46,7 +46,7 @@ def test_the_latest_dependencies_are_near_and_those_of_other_strips_far():
     steps = in_steps(T, found, ranges(T, 2))
     split = split_entries(T, found, steps, (2,))
     row_4, row_7 = steps.position[4], steps.position[7]
-    np.testing.assert_array_equal(split.near_slot[row_4], [steps.position[1], steps.position[3]])
+    np.testing.assert_array_equal(split.near_slot[row_4], [steps.position[3], steps.position[1]])
     np.testing.assert_array_equal(split.near_slot[row_7], [steps.position[6], WINDOW])
     far = slice(split.far_ptr[row_7], split.far_ptr[row_7 + 1])
     np.testing.assert_array_equal(split.far_position[far], [steps.position[4]])
@@ -64,6 +64,7 @@ def test_steps_are_independent_rows_in_an_order_that_can_be_solved(name, n_strip
     assert steps.step_start[-1] == T.n
     step = np.repeat(np.arange(len(steps.step_start) - 1), np.diff(steps.step_start))
     assert np.bincount(step).max() <= LANES
+    np.testing.assert_array_equal(steps.row, row)
     of = step[steps.position]
     rows = np.repeat(np.arange(T.n), np.diff(T.indptr))
     assert np.all(of[T.indices] < of[rows])
@@ -91,6 +92,8 @@ def test_every_entry_is_near_or_far_once_and_found_where_it_says(name, widths):
     far_at = np.repeat(np.arange(T.n), np.diff(split.far_ptr))
     np.testing.assert_array_equal(far_at, steps.position[rows[split.far_source]])
     np.testing.assert_array_equal(split.far_position, steps.position[T.indices[split.far_source]])
+    need = np.lexsort((split.far_source, found.level[T.indices[split.far_source]], far_at))
+    np.testing.assert_array_equal(need, np.arange(len(need)))
 
 
 def test_a_prediction_counts_steps_hops_rows_and_entries():

@@ -1,0 +1,231 @@
+// A triangle in strips: how long solves in other strips would take, the steps, and which entries are near
+// and which far. Kernels without waiting; trsv/strips.py says the same in array operations.
+#include "strips.cuh"
+
+namespace gpuilu {
+
+constexpr int STEP_ROWS = 32; // at most
+
+// strip[i] of `count` ranges of consecutive rows, from the last row on for an upper triangle. One
+// thread a row.
+template <bool LOWER>
+__global__ void range_of_rows(int n, int count, int* strip) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) strip[i] = int((long long)(LOWER ? i : n - 1 - i) * count / n);
+}
+
+// *broken is made 1 if some entry lies behind its row along an axis of a grid, on which row i is at
+// i / stride % length. One thread a row, blocks of whole warps.
+template <bool LOWER>
+__global__ void check_axis(int n, int stride, int length, const int* indptr, const int* indices,
+                           u32* broken) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    bool behind = false;
+    for (int p = i < n ? indptr[i] : 0, end = i < n ? indptr[i + 1] : 0; p < end; ++p) {
+        const int step = i / stride % length - indices[p] / stride % length;
+        behind = behind || (LOWER ? step < 0 : step > 0);
+    }
+    // The look before it keeps the warps of other matrices from queueing for one word.
+    if (__any_sync(FULL_WARP, behind) && threadIdx.x % 32 == 0 && load_relaxed(broken) == 0)
+        atomicOr(broken, 1u);
+}
+
+// strip[i] = strip[i] * parts + the part of an axis, cut into `parts`, in which row i is. One thread a
+// row.
+template <bool LOWER>
+__global__ void cut_axis(int n, int stride, int length, int parts, int* strip) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const int part = int((long long)(i / stride % length) * parts / length);
+    strip[i] = strip[i] * parts + (LOWER ? part : parts - 1 - part);
+}
+
+// ---- what a candidate promises ------------------------------------------------------------------
+
+// rows[t, l] += 1 for each row of strip t at level l; crowded += 1 for each with more than `close` entries
+// of which the close + 1st nearest to the diagonal is in its own strip. Zero on entry. One thread
+// for any number of rows, blocks of whole warps, any grid: each warp adds to `crowded` once.
+template <bool LOWER>
+__global__ void count_strip_rows(int n, int n_levels, int close, const int* level, const int* strip,
+                                 const int* indptr, const int* indices, u32* rows, u32* crowded) {
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    u32 found = 0;
+    for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < n; at += threads) {
+        const int i = int(at), begin = indptr[i], end = indptr[i + 1], mine = strip[i];
+        atomicAdd(rows + (long long)mine * n_levels + level[i], 1u);
+        if (end - begin > close)
+            found += strip[indices[LOWER ? end - 1 - close : begin + close]] == mine;
+    }
+#pragma unroll
+    for (int o = 16; o > 0; o /= 2) found += __shfl_xor_sync(FULL_WARP, found, o);
+    if (threadIdx.x % 32 == 0 && found) atomicAdd(crowded, found);
+}
+
+constexpr int STRIPS_A_THREAD = 8;
+
+// widest[l] = the largest of rows[t, l] over all strips t; zero on entry. One thread for
+// STRIPS_A_THREAD strips and one level.
+__global__ void widest_strips(int n_strips, int n_levels, const u32* rows, u32* widest) {
+    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const long long first = thread / n_levels * STRIPS_A_THREAD, l = thread % n_levels;
+    u32 most = 0;
+    for (long long t = first; t < first + STRIPS_A_THREAD && t < n_strips; ++t) {
+        const u32 here = rows[t * n_levels + l];
+        most = here > most ? here : most;
+    }
+    if (most) atomicMax(widest + l, most);
+}
+
+// ---- steps --------------------------------------------------------------------------------------
+
+// The row at position k is level_order[sorted[k]]; begins[k] says whether its strip or level is not
+// that of the row before. One thread a row.
+__global__ void place_in_strips(int n, const long long* sorted, const int* level_order,
+                                const int* level, const int* strip, int* row, int* position,
+                                int* begins) {
+    const int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= n) return;
+    const int i = level_order[sorted[k]], before = level_order[sorted[k == 0 ? 0 : k - 1]];
+    row[k] = i;
+    position[i] = k;
+    begins[k] = k == 0 || strip[i] != strip[before] || level[i] != level[before];
+}
+
+// first[r] = where run r begins; `run` counts the begins up to each position. One thread a row.
+__global__ void note_runs(int n, const int* begins, const int* run, int* first) {
+    const int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k < n && begins[k]) first[run[k] - 1] = k;
+}
+
+// begins[k] = whether a step begins there: every STEP_ROWS rows of a run. One thread a row.
+__global__ void cut_runs(int n, const int* run, const int* first, int* begins) {
+    const int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k < n) begins[k] = (k - first[run[k] - 1]) % STEP_ROWS == 0;
+}
+
+// step_start and step_ptr as `Strips` has them; `step` counts the begins up to each position. One
+// thread a row.
+__global__ void note_steps(int n, int n_strips, const int* begins, const int* step, const int* row,
+                           const int* strip, int* step_start, int* step_ptr) {
+    const int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= n) return;
+    const int mine = strip[row[k]], before = k == 0 ? -1 : strip[row[k - 1]];
+    if (begins[k]) step_start[step[k] - 1] = k;
+    for (int t = before + 1; t <= mine; ++t) step_ptr[t] = step[k] - 1;
+    if (k < n - 1) return;
+    step_start[step[k]] = n;
+    for (int t = mine + 1; t <= n_strips; ++t) step_ptr[t] = step[k];
+}
+
+// ---- near and far entries -----------------------------------------------------------------------
+
+// A triangle and the position of each of its rows.
+struct Placed {
+    const int *indptr, *indices, *row, *position, *strip, *step_ptr, *step_start;
+
+    // The first position whose value the row at position `at` may find in the window of its block.
+    __device__ int first_near(int at) const {
+        const int of_strip = step_start[step_ptr[strip[row[at]]]];
+        const int of_window = at - (WINDOW - 2 * STEP_ROWS);
+        return of_strip > of_window ? of_strip : of_window;
+    }
+};
+
+constexpr int MOST_NEAR = 8;
+
+// near[at + 1] = how many entries of the row at that position could be near; counts[0] is their sum and
+// counts[m] how many rows have m of them or more, m = 1 .. MOST_NEAR. `counts` zero on entry. One
+// thread for any number of rows, blocks of whole warps, any grid: each warp adds once.
+__global__ void count_near(int n, Placed T, int* near, u32* counts) {
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    u32 found[MOST_NEAR + 1] = {};
+    for (long long k = (long long)blockIdx.x * blockDim.x + threadIdx.x; k < n; k += threads) {
+        const int at = int(k), i = T.row[at], end = T.indptr[i + 1], first = T.first_near(at);
+        int here = 0;
+        for (int p = T.indptr[i]; p < end; ++p) here += T.position[T.indices[p]] >= first;
+        near[at + 1] = here;
+        found[0] += u32(here);
+#pragma unroll
+        for (int m = 1; m <= MOST_NEAR; ++m) found[m] += here >= m;
+    }
+    const int lane = threadIdx.x & 31;
+    u32 mine = 0; // lane m adds found[m]: one access a warp
+#pragma unroll
+    for (int m = 0; m <= MOST_NEAR; ++m) {
+#pragma unroll
+        for (int o = 16; o > 0; o /= 2) found[m] += __shfl_xor_sync(FULL_WARP, found[m], o);
+        if (lane == m) mine = found[m];
+    }
+    if (lane <= MOST_NEAR) atomicAdd(counts + lane, mine);
+}
+
+// From what could be near to how many entries are far, in place. One thread a row.
+__global__ void count_far(int n, int K, Placed T, int* near) {
+    const int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    const int i = T.row[at], mine = near[at + 1];
+    near[at + 1] = T.indptr[i + 1] - T.indptr[i] - (mine < K ? mine : K);
+}
+
+// The latest K of the entries that can be near, the latest first; -1 and source -2 where there are
+// fewer.
+template <int K>
+struct Latest {
+    int position[K], source[K];
+
+    __device__ Latest() {
+#pragma unroll
+        for (int k = 0; k < K; ++k) position[k] = -1, source[k] = -2;
+    }
+    __device__ void take(int at, int p) {
+#pragma unroll
+        for (int k = 0; k < K; ++k) {
+            if (at <= position[k]) continue;
+            const int later = position[k], of = source[k];
+            position[k] = at, source[k] = p;
+            at = later, p = of;
+        }
+    }
+};
+
+// The entries of each row: the latest K in its strip and window are near, the others far, in ascending
+// level, as the row needs them. One thread a row; rows are short (trsv/long_rows.py), and nearly
+// sorted where rows are numbered along a grid, so that an insertion sort does.
+template <int K>
+__global__ void split_rows(int n, Placed T, const int* level, const int* far_ptr, u16* near_slot,
+                           int* near_source, int* far_position, int* far_source) {
+    const int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    const int i = T.row[at], begin = T.indptr[i], end = T.indptr[i + 1];
+    int first = T.first_near(at);
+    Latest<K> near;
+    for (int p = begin; p < end; ++p) {
+        const int of = T.position[T.indices[p]];
+        if (of >= first) near.take(of, p);
+    }
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+        const int of = near.position[k];
+        near_slot[(long long)at * K + k] = u16(of < 0 ? WINDOW : of % WINDOW);
+        near_source[(long long)at * K + k] = near.source[k];
+    }
+    if (near.position[K - 1] > first) first = near.position[K - 1];
+    const int first_far = far_ptr[at];
+    int last = first_far, deepest = -1;
+    for (int p = begin; p < end; ++p) {
+        const int j = T.indices[p], of = T.position[j], mine = level[j];
+        if (of >= first) continue;
+        int e = last++;
+        if (mine >= deepest)
+            deepest = mine;
+        else
+            for (; e > first_far && level[T.indices[far_source[e - 1]]] > mine; --e) {
+                far_position[e] = far_position[e - 1];
+                far_source[e] = far_source[e - 1];
+            }
+        far_position[e] = of;
+        far_source[e] = p;
+    }
+}
+
+} // namespace gpuilu
