@@ -98,9 +98,9 @@ def test_every_entry_is_near_or_far_once_and_found_where_it_says(name, widths):
 
 def test_a_prediction_counts_steps_hops_rows_and_entries():
     T = made(chain(100))
-    found, traffic = levels(T), 4e-5 * 100 + 7e-6 * 99
-    assert predicted_us(T, found, ranges(T, 1)) == pytest.approx(traffic + 0.125 * 100)
-    assert predicted_us(T, found, ranges(T, 5)) == pytest.approx(traffic + 0.125 * 100 + 1.15 * 4)
+    found, traffic = levels(T), 3.5e-5 * 100 + 5e-6 * 99
+    assert predicted_us(T, found, ranges(T, 1)) == pytest.approx(traffic + 0.07 * 100)
+    assert predicted_us(T, found, ranges(T, 5)) == pytest.approx(traffic + 0.07 * 100 + 2.3 * 4)
 
 
 @pytest.mark.parametrize("lower", [True, False])
