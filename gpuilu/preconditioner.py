@@ -83,22 +83,24 @@ class Preconditioner(LinearOperator):
         """
         require_choice("trans", trans, ("N", "T", "H"))
         b = as_array(b)
-        if b.ndim not in (1, 2) or b.shape[0] != self.shape[0]:
+        shape = b.shape
+        if len(shape) not in (1, 2) or shape[0] != self.shape[0]:
             raise ShapeMismatchError(
                 f"expected a right-hand side of shape ({self.shape[0]},) or "
-                f"({self.shape[0]}, nrhs), found {b.shape}"
+                f"({self.shape[0]}, nrhs), found {shape}"
             )
         application = self._application
         dtype = result_dtype(b.dtype, application.factor_dtype)
+        here = cuda.place_of(b)
         if out is not None:
-            check_out(out, b, dtype)
+            check_out(out, b, dtype, here)
         with application.on_device():
             application.raise_known_trouble()
-            return self._solve(b, _composed(self._form, trans), dtype, out)
+            return self._solve(b, here, _composed(self._form, trans), dtype, out)
 
-    def _solve(self, b: Any, form: str, dtype: np.dtype, out: Any) -> Any:
+    def _solve(self, b: Any, here: str, form: str, dtype: np.dtype, out: Any) -> Any:
         application = self._application
-        if (here := cuda.place_of(b)) == application.device:
+        if here == application.device:
             x, b = operands(b, dtype, out)
             self._apply(x, b, form)
         else:

@@ -62,6 +62,7 @@ class Chain:
         self.forms = forms
         self._is_real = all(f.T.dtype.kind != "c" for f in forms)
         self._joined: dict[str, tuple[Any, ...]] = {}
+        self._made_so_far: tuple[Any, ...] = ()
         self._joining = threading.Lock()
 
     def solve(self, x: Any, trans: str, b: Any = None) -> None:
@@ -81,10 +82,9 @@ class Chain:
         return self._made(trans) if found is None else found
 
     def check(self) -> None:
-        """Raise what earlier solves ran into."""
-        for plans in tuple(self._joined.values()):
-            for plan in plans:
-                plan.check()
+        """Raise what earlier solves ran into, if it is known already."""
+        for plan in self._made_so_far:
+            plan.check()
 
     def _made(self, trans: str) -> tuple[Any, ...]:
         plans = tuple(forms.plan(trans) for forms in self.forms)
@@ -92,6 +92,7 @@ class Chain:
             if trans not in self._joined:
                 pair = plans[0].followed_by(plans[1]) if len(plans) == 2 else None
                 self._joined[trans] = plans if pair is None else (pair,)
+                self._made_so_far += self._joined[trans]
             return self._joined[trans]
 
 
