@@ -48,7 +48,7 @@ def mover(device: str) -> Callable[[Any], Any]:
 
 def place_of(array: Any) -> str:
     """Where an array is: "cpu", or "cuda:N" for a CuPy array."""
-    return name_of(array.data.device_id) if is_cupy(array) else "cpu"
+    return "cpu" if isinstance(array, np.ndarray) else name_of(array.data.device_id)
 
 
 def placed(array: Any, device: str) -> Any:

@@ -7,12 +7,13 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gpuilu.backend.devices import cupy
-from gpuilu.backend.launches import PreparedLaunch, struct
+from gpuilu.backend.launches import Cells, PreparedLaunch, Sequence, struct
 from gpuilu.backend.streams import stream_key
 from gpuilu.errors import SolveStalledError
 
@@ -79,6 +80,7 @@ class Scratch:
     launches: tuple[np.ndarray, ...]  # the `Launch` argument of each
     nbytes: int  # of data
     prepared: dict[Any, Any] = field(default_factory=dict, init=False)  # see `Workspaces.prepared`
+    cells: Cells = field(default_factory=Cells, init=False)
 
     @property
     def launch(self) -> np.ndarray:
@@ -92,16 +94,15 @@ class Scratch:
     def prepare(
         self, function: Any, blocks: int, threads: int, *arguments: Any, shared: int = 0
     ) -> PreparedLaunch:
-        """A launch on this stream, to be called with the arrays that are `Given`."""
-        stream = self.stream.ptr
-        return PreparedLaunch(function, blocks, threads, arguments, stream=stream, shared=shared)
+        """A launch on this stream; b and x are those of the sequence of which it is a part."""
+        here = {"cells": self.cells, "stream": self.stream.ptr}
+        return PreparedLaunch(function, blocks, threads, arguments, shared=shared, **here)
 
-    def marking(self, nbytes: int) -> Callable[..., None]:
+    def marking(self, nbytes: int) -> Callable[[], None]:
         """What resets the control words and that many bytes of data to "not ready"."""
         nbytes += Launcher.CONTROL_BYTES * len(self.launches)
         memset = cupy().cuda.runtime.memsetAsync
-        how = (self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
-        return lambda *given: memset(*how)
+        return partial(memset, self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
 
     def fill_marks(self, nbytes: int) -> None:
         """Do that once."""
@@ -131,18 +132,18 @@ class Workspaces:
 
     def prepared(
         self, kind: tuple[Any, ...], nbytes: Callable[..., int], prepare: Callable[..., Any]
-    ) -> Any:
-        """`prepare(scratch, *kind)` for the current stream, made once for each kind of vectors.
+    ) -> Sequence:
+        """What `prepare(scratch, *kind)` lists, for the current stream: made once for each kind.
 
-        The scratch has at least `nbytes(*kind)` bytes of data. What is made must not refer to it:
-        the scratch holds it, and is to be freed with the last reference to this object.
+        The scratch has at least `nbytes(*kind)` bytes of data. What is listed must not refer to it:
+        the scratch holds the list, and is to be freed with the last reference to this object.
         """
         stream, key = stream_key()
         held = self._blocks.get(key)
         found = None if held is None else held.prepared.get(kind)
         if found is None:
             held = self._get(stream, key, nbytes(*kind))
-            found = held.prepared[kind] = prepare(held, *kind)
+            found = held.prepared[kind] = Sequence(held.cells, prepare(held, *kind))
         return found
 
     def _get(self, stream: Any, key: Any, nbytes: int) -> Scratch:

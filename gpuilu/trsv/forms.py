@@ -70,16 +70,15 @@ class Chain:
         if self._is_real and x.dtype.kind == "c":
             # A real triangle acts on real and imaginary parts alike: twice as many real columns.
             x, b = (a if a is None else _as_real(a) for a in (x, b))
-        for plan in self.plans(trans):
+        for plan in self._joined.get(trans) or self.plans(trans):
             plan.solve(x, b)
             b = None
 
     def plans(self, trans: str) -> tuple[Any, ...]:
         """What solves, in turn; made at the first call."""
-        if trans == "H" and self._is_real:
-            trans = "T"
-        found = self._joined.get(trans)
-        return self._made(trans) if found is None else found
+        made = self._made("T" if trans == "H" and self._is_real else trans)
+        self._joined[trans] = made
+        return made
 
     def check(self) -> None:
         """Raise what earlier solves ran into, if it is known already."""

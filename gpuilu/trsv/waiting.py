@@ -34,19 +34,19 @@ class Waiting:
         """Raise what earlier solves ran into, if it is known already."""
         self._launcher.raise_if_stalled()
 
-    def _enqueue(self, x: Any, b: Any) -> None:
+    def solve(self, x: Any, b: Any = None) -> None:
+        """x <- what is solved for b, or for x without b; does not check what earlier solves did."""
         kind = (x.dtype.char, 1 if x.ndim == 1 else x.shape[1], b is None)
-        right = x if b is None else b
         with self._enqueueing:
-            for launch in self._workspaces.prepared(kind, self._nbytes, self._prepare):
-                launch(right, x)
+            enqueue = self._workspaces.prepared(kind, self._nbytes, self._prepare)
+            enqueue(x if b is None else b, x)
 
     def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
         """Bytes of scratch for vectors of that kind."""
         raise NotImplementedError
 
     def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
-        """What to call with b and x, one after the other; each enqueues something."""
+        """What to call, one after the other; each enqueues something."""
         raise NotImplementedError
 
 
@@ -62,7 +62,7 @@ class WaitingPlan(Waiting, Plan):
 
     def solve(self, x: Any, b: Any = None) -> None:
         self.check()
-        self._enqueue(x, b)
+        Waiting.solve(self, x, b)
 
     def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
         mark = scratch.marking(self._nbytes(char, nrhs, in_place))
@@ -93,14 +93,10 @@ class WaitingPlan(Waiting, Plan):
 
 
 class PlanPair(Waiting):
-    """Two solves one after the other. A solve does not check: whoever applies it has, once."""
+    """Two solves one after the other; whoever applies it has checked."""
 
     def __init__(self) -> None:
         super().__init__(2)
-
-    def solve(self, x: Any, b: Any = None) -> None:
-        """x <- second^-1 first^-1 b, or of x without b."""
-        self._enqueue(x, b)
 
 
 def columns_at_once(vector: str) -> int:

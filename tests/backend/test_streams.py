@@ -149,23 +149,26 @@ def test_each_thread_binds_the_context_before_its_first_launch(device):
 
 
 def test_what_is_prepared_is_made_once_for_each_stream_and_kind_and_anew_when_scratch_grows(device):
-    space, made = scratch.Workspaces(Launcher()), []
+    space, made, b = scratch.Workspaces(Launcher()), [], np.zeros(1).view(Memory)
 
     def prepare(held, size, name):
-        made.append((held.stream.ptr, size, name))
-        return held.nbytes, name
+        stream, size_held = held.stream.ptr, held.nbytes
+        made.append((stream, size, name))
+        return [lambda: called.append((stream, size_held, name))]
 
     def prepared(*kind):
-        return space.prepared(kind, lambda size, name: size, prepare)
+        del called[:]
+        space.prepared(kind, lambda size, name: size, prepare)(b, b)
+        return called
 
-    assert [prepared(64, "a"), prepared(64, "a"), prepared(32, "b")] == [
-        *((64, "a"), (64, "a"), (64, "b")),
-    ]
+    called = []
+    assert prepared(64, "a") == prepared(64, "a") == [(7, 64, "a")]
+    assert prepared(32, "b") == [(7, 64, "b")]
     assert made == [(7, 64, "a"), (7, 32, "b")]
-    assert prepared(128, "c") == (128, "c")
-    assert prepared(64, "a") == (128, "a")  # its launches used the memory that is gone
+    assert prepared(128, "c") == [(7, 128, "c")]
+    assert prepared(64, "a") == [(7, 128, "a")]  # what used the memory that is gone is gone too
     device.stream = Stream(9)
-    assert prepared(64, "a") == (64, "a")
+    assert prepared(64, "a") == [(9, 64, "a")]
     assert made[2:] == [(7, 128, "c"), (7, 64, "a"), (9, 64, "a")]
 
 

@@ -68,6 +68,11 @@ class Launcher:
             raise SolveStalledError("the emulated launch was abandoned")
 
 
+class Cells:
+    def fill(self, b, x):
+        self.given = b, x
+
+
 class Scratch:
     """`cuda.Scratch`: control words and data, whose marks `fill_marks` resets."""
 
@@ -77,21 +82,22 @@ class Scratch:
         self.data = np.full(nbytes, 0xFF, np.uint8)
         self.launches = [launcher.struct(control) for control in self.control]
         self.launch = self.launches[0]
-        self.prepared = {}
+        self.prepared, self.cells = {}, Cells()
         self._reset = reset
 
     def parts(self, nbytes, count):
         return [self.data[k * nbytes : (k + 1) * nbytes] for k in range(count)]
 
     def prepare(self, function, blocks, threads, *arguments, shared=0):
-        def launch(*given):
-            filled = [given[a] if isinstance(a, launches.Given) else a for a in arguments]
+        def launch():
+            cells = self.cells.given
+            filled = [cells[a] if isinstance(a, launches.Given) else a for a in arguments]
             function((blocks,), (threads,), filled, shared_mem=shared)
 
         return launch
 
     def marking(self, nbytes):
-        return lambda *given: self.fill_marks(nbytes)
+        return lambda: self.fill_marks(nbytes)
 
     def fill_marks(self, nbytes):
         if "control" in self._reset:
@@ -116,7 +122,7 @@ class Workspaces:
     def prepared(self, kind, nbytes, prepare):
         held = self.get(nbytes(*kind))
         if kind not in held.prepared:
-            held.prepared[kind] = prepare(held, *kind)
+            held.prepared[kind] = launches.Sequence(held.cells, prepare(held, *kind))
         return held.prepared[kind]
 
     nbytes = 0
