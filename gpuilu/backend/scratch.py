@@ -104,15 +104,10 @@ class Scratch:
         memset = cupy().cuda.runtime.memsetAsync
         return partial(memset, self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
 
-    def fill_marks(self, nbytes: int) -> None:
-        """Do that once."""
-        self.marking(nbytes)()
-
-    def fill_zeros(self, offset: int, nbytes: int) -> None:
-        """Set bytes of data, from `offset` on, to zero."""
-        if nbytes:
-            address = int(self.data) + offset
-            cupy().cuda.runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
+    def zeroing(self, offset: int, nbytes: int) -> Callable[[], None]:
+        """What sets bytes of data, from `offset` on, to zero."""
+        memset = cupy().cuda.runtime.memsetAsync
+        return partial(memset, int(self.data) + offset, 0, nbytes, self.stream.ptr)
 
 
 class Workspaces:

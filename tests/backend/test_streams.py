@@ -125,8 +125,12 @@ def test_control_words_of_every_launch_stand_before_the_data_and_are_reset_toget
     start = found.memory.ctypes.data
     assert found.launches == (start, start + size)
     assert found.parts(32, 2) == [start + 2 * size, start + 2 * size + 32]
-    found.fill_marks(48)
-    assert device.resets == [(start, scratch.MARK, 2 * size + 48, 7)]
+    found.marking(48)()
+    found.zeroing(16, 32)()
+    assert device.resets == [
+        (start, scratch.MARK, 2 * size + 48, 7),
+        (start + 2 * size + 16, 0, 32, 7),
+    ]
 
 
 def test_the_streams_of_a_capture_that_forks_have_scratch_of_their_own(device, monkeypatch):

@@ -74,7 +74,7 @@ class Cells:
 
 
 class Scratch:
-    """`cuda.Scratch`: control words and data, whose marks `fill_marks` resets."""
+    """`cuda.Scratch`: control words and data, and what resets them."""
 
     def __init__(self, launcher, launches, nbytes, reset):
         words = launcher.CONTROL_BYTES // 4
@@ -105,8 +105,11 @@ class Scratch:
         if "data" in self._reset:
             self.data[:nbytes] = cuda.MARK
 
-    def fill_zeros(self, offset, nbytes):
-        self.data[offset : offset + nbytes] = 0
+    def zeroing(self, offset, nbytes):
+        def fill():
+            self.data[offset : offset + nbytes] = 0
+
+        return fill
 
 
 class Workspaces:
