@@ -72,6 +72,7 @@ class Application:
         self._chains = {"N": Chain(both), "T": Chain(both[::-1])}
         self._chains["N"].plans("N")  # now: a capture could not hold what joins them
         perm_r, perm_c = factorization.permutations
+        self._is_plain = iterations == 1 and perm_r is None and perm_c is None
         self._gather = {"N": _inverse(perm_r), "T": _inverse(perm_c)}
         self._scatter = {"N": perm_c, "T": perm_r}
 
@@ -129,6 +130,8 @@ class Application:
             np.conjugate(x if b is None else b, out=x)
             self._iterate(x, None, "N")
             np.conjugate(x, out=x)
+        elif self._is_plain:
+            self._chains["N" if trans == "N" else "T"].solve(x, trans, b)
         else:
             self._iterate(x, b, trans)
 
@@ -142,6 +145,10 @@ class Application:
         """Raise what earlier applies ran into, as far as it is known without waiting."""
         for chain in self._chains.values():
             chain.check()
+
+    def is_on_device(self) -> bool:
+        """Whether this application's device is the current one already."""
+        return not self._on_gpu or cuda.is_current(self.device)
 
     def on_device(self) -> Any:
         """A context in which this application's device is the current one."""

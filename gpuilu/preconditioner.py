@@ -28,6 +28,7 @@ COMPOSED = {
     (outer, inner): NAMES[t != s, c != d]
     for outer, (t, c) in FORMS.items()
     for inner, (s, d) in FORMS.items()
+    if inner != "C"
 }
 
 
@@ -81,24 +82,28 @@ class Preconditioner(LinearOperator):
         Each column of a block gives the same bits as that column alone, except with the algorithm
         "cusparse".
         """
-        require_choice("trans", trans, ("N", "T", "H"))
+        form = _composed(self._form, trans)
         b = as_array(b)
-        if b.ndim not in (1, 2) or b.shape[0] != self.shape[0]:
+        shape = b.shape
+        if len(shape) not in (1, 2) or shape[0] != self.shape[0]:
             raise ShapeMismatchError(
                 f"expected a right-hand side of shape ({self.shape[0]},) or "
-                f"({self.shape[0]}, nrhs), found {b.shape}"
+                f"({self.shape[0]}, nrhs), found {shape}"
             )
         application = self._application
         dtype = result_dtype(b.dtype, application.factor_dtype)
+        here = cuda.place_of(b)
         if out is not None:
-            check_out(out, b, dtype)
+            check_out(out, b, dtype, here)
+        if application.is_on_device():
+            return self._solve(b, here, form, dtype, out)
         with application.on_device():
-            application.raise_known_trouble()
-            return self._solve(b, _composed(self._form, trans), dtype, out)
+            return self._solve(b, here, form, dtype, out)
 
-    def _solve(self, b: Any, form: str, dtype: np.dtype, out: Any) -> Any:
+    def _solve(self, b: Any, here: str, form: str, dtype: np.dtype, out: Any) -> Any:
         application = self._application
-        if (here := cuda.place_of(b)) == application.device:
+        application.raise_known_trouble()
+        if here == application.device:
             x, b = operands(b, dtype, out)
             self._apply(x, b, form)
         else:
@@ -194,7 +199,6 @@ class Preconditioner(LinearOperator):
         """
         with self._application.on_device():
             for letter in trans:
-                require_choice("trans", letter, ("N", "T", "H"))
                 form = _composed(self._form, letter)
                 self._application.prepare("N" if form == "C" else form)
 
@@ -339,4 +343,6 @@ def _restore(cls: type[Preconditioner], application: Application, form: str) -> 
 
 def _composed(form: str, trans: str) -> str:
     """The form of op(M) for a view of M: transposing or conjugating twice is doing nothing."""
+    if not isinstance(trans, str) or (form, trans) not in COMPOSED:
+        require_choice("trans", trans, ("N", "T", "H"))
     return COMPOSED[form, trans]

@@ -34,15 +34,15 @@ def result_dtype(b: np.dtype, factor: np.dtype) -> np.dtype:
     )
 
 
-def check_out(out: Any, b: Any, dtype: np.dtype) -> None:
-    """Raise unless `out` can take the result for b."""
+def check_out(out: Any, b: Any, dtype: np.dtype, place: str) -> None:
+    """Raise unless `out` can take the result for b, which is at that place."""
     if not isinstance(out, type(b)) or out.shape != b.shape:
         found = getattr(out, "shape", None)
         raise ShapeMismatchError(
             f"out must be a {type(b).__module__} array of shape {b.shape}, "
             f"found {type(out).__module__}.{type(out).__name__} of shape {found}"
         )
-    if cuda.place_of(out) != cuda.place_of(b):
+    if out is not b and cuda.place_of(out) != place:
         raise DeviceMismatchError("out and the right-hand side are on different devices")
     if out.dtype != dtype:
         raise UnsupportedDtypeError(f"out must have the result's dtype {dtype}, found {out.dtype}")
@@ -55,21 +55,18 @@ def operands(b: Any, dtype: np.dtype, out: Any) -> tuple[Any, Any]:
 
     x is `out` itself where its layout allows, else a new array.
     """
-    xp = namespace(b)
-    if isinstance(out, np.ndarray):
-        out = out if out is b else np.asarray(out)  # a matrix would stay two-dimensional
-    if out is b and b.flags.c_contiguous:
+    is_contiguous = b.flags.c_contiguous
+    if out is b and is_contiguous:
         return out, None
-    if b.dtype != dtype or not b.flags.c_contiguous or _overlap(b, out):
+    xp = namespace(b)
+    if out is not None and not out.flags.c_contiguous:
+        out = None
+    if out is not None and xp is np:
+        out = np.asarray(out)  # a matrix would stay two-dimensional
+    if b.dtype != dtype or not is_contiguous or (out is not None and xp.may_share_memory(b, out)):
         b = xp.array(b, dtype=dtype, order="C")
-        return (b, None) if out is None or not out.flags.c_contiguous else (out, b)
-    if out is None or not out.flags.c_contiguous:
-        return xp.empty(b.shape, dtype), b
-    return out, b
-
-
-def _overlap(b: Any, out: Any) -> bool:
-    return out is not None and bool(namespace(b).may_share_memory(b, out))
+        return (b, None) if out is None else (out, b)
+    return (xp.empty(b.shape, dtype) if out is None else out), b
 
 
 def moved(x: Any, dtype: np.dtype, device: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import is_cupy
-from gpuilu.backend.devices import cupy, device_of, name_of, number_of, use
+from gpuilu.backend.devices import cupy, name_of, number_of, use
 
 __all__ = [
     "as_cupyx_operator",
@@ -48,7 +48,7 @@ def mover(device: str) -> Callable[[Any], Any]:
 
 def place_of(array: Any) -> str:
     """Where an array is: "cpu", or "cuda:N" for a CuPy array."""
-    return name_of(device_of(array)) if is_cupy(array) else "cpu"
+    return "cpu" if isinstance(array, np.ndarray) else name_of(array.data.device_id)
 
 
 def placed(array: Any, device: str) -> Any:

@@ -1,14 +1,13 @@
 """CuPy, kernels and streams: everything that touches the GPU goes through here, lazily.
 
 CuPy is imported at the first call that needs a GPU; importing this module needs no CUDA. Kernels
-are loaded and launched here; the rest stands in `devices`, `streams`, `scratch` and `arrays`, and
-is used under this module's name.
+are loaded and launched here; the rest stands in `devices`, `streams`, `launches`, `scratch` and
+`arrays`, and is used under this module's name.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,12 +31,14 @@ from gpuilu.backend.devices import (
     confined,
     cupy,
     device_of,
+    is_current,
     multiprocessors,
     number_of,
     on,
     use,
 )
-from gpuilu.backend.scratch import MARK, Launcher, Workspaces, struct
+from gpuilu.backend.launches import GIVEN_B, GIVEN_X, struct
+from gpuilu.backend.scratch import MARK, Launcher, Workspaces
 from gpuilu.backend.streams import (
     StreamOrder,
     captured,
@@ -48,6 +49,8 @@ from gpuilu.backend.streams import (
 )
 
 __all__ = [
+    "GIVEN_B",
+    "GIVEN_X",
     "MARK",
     "WARP",
     "Launcher",
@@ -63,12 +66,12 @@ __all__ = [
     "csr_matrix",
     "cupy",
     "device_of",
-    "each",
     "elapsed_ms",
     "fill_marks",
     "for_each",
     "full_grid",
     "gather_rows",
+    "is_current",
     "is_foreign",
     "kernel",
     "krylov_solvers",
@@ -153,14 +156,6 @@ def for_each(family: str, instantiation: str, n: int, *arguments: Any, threads: 
     """Launch a kernel of one thread for each of n things; nothing for n = 0."""
     if n:
         launch(kernel(family, instantiation), -(-n // threads), threads, *arguments)
-
-
-def each(family: str, instantiation: str, n: int, threads: int = 256) -> Callable[..., None]:
-    """The same launch to be made often: a function of the arguments, as kernels take them."""
-    if n == 0:
-        return lambda *arguments: None
-    function, grid, block = kernel(family, instantiation), (-(-n // threads),), (threads,)
-    return lambda *arguments: function(grid, block, arguments)
 
 
 LONG_ROW = 16  # mean entries a row from which a warp copies it faster than a thread

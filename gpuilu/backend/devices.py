@@ -18,6 +18,7 @@ __all__ = [
     "confined",
     "cupy",
     "device_of",
+    "is_current",
     "multiprocessors",
     "name_of",
     "number_of",
@@ -80,6 +81,11 @@ def use(device: int) -> Any:
     """A context that runs on a device, without a switch where it is the current one."""
     cp = cupy()
     return _nothing if cp.cuda.runtime.getDevice() == device else cp.cuda.Device(device)
+
+
+def is_current(device: str) -> bool:
+    """Whether "cuda:N" is the current device."""
+    return number_of(device) == cupy().cuda.runtime.getDevice()
 
 
 def on(device: str) -> Any:

@@ -5,30 +5,21 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gpuilu.backend.devices import cupy
+from gpuilu.backend.launches import Cells, PreparedLaunch, Sequence, struct
 from gpuilu.backend.streams import stream_key
 from gpuilu.errors import SolveStalledError
 
-__all__ = ["MARK", "Launcher", "Scratch", "Workspaces", "struct"]
+__all__ = ["MARK", "Launcher", "Scratch", "Workspaces"]
 
 MARK = 0xFF  # the byte of "not ready"
-
-
-def struct(*fields: Any) -> np.ndarray:
-    """A kernel argument passed by value: arrays as pointers, ints, each in eight bytes."""
-    words = np.array([_address(f) for f in fields], np.uint64)
-    return words.view(np.dtype((np.void, words.nbytes)))  # CuPy passes arrays of size one by value
-
-
-def _address(field: Any) -> int:
-    if field is None:
-        return 0
-    return int(field) if isinstance(field, int) else int(field.data.ptr)
 
 
 class Launcher:
@@ -88,12 +79,8 @@ class Scratch:
     data: np.uint64
     launches: tuple[np.ndarray, ...]  # the `Launch` argument of each
     nbytes: int  # of data
-    memset: Any = field(init=False)  # (address, byte, how many, stream)
-
-    _parts: dict[tuple[int, int], list[np.uint64]] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "memset", cupy().cuda.runtime.memsetAsync)
+    prepared: dict[Any, Any] = field(default_factory=dict, init=False)  # see `Workspaces.prepared`
+    cells: Cells = field(default_factory=Cells, init=False)
 
     @property
     def launch(self) -> np.ndarray:
@@ -102,22 +89,25 @@ class Scratch:
 
     def parts(self, nbytes: int, count: int) -> list[Any]:
         """`count` parts of the data, of that many bytes each."""
-        found = self._parts.get((nbytes, count))
-        if found is None:
-            found = [self.data + np.uint64(k * nbytes) for k in range(count)]
-            self._parts[nbytes, count] = found
-        return found
+        return [self.data + np.uint64(k * nbytes) for k in range(count)]
 
-    def fill_marks(self, nbytes: int) -> None:
-        """Reset the control words and that many bytes of data to "not ready"."""
+    def prepare(
+        self, function: Any, blocks: int, threads: int, *arguments: Any, shared: int = 0
+    ) -> PreparedLaunch:
+        """A launch on this stream; b and x are those of the sequence of which it is a part."""
+        here = {"cells": self.cells, "stream": self.stream.ptr}
+        return PreparedLaunch(function, blocks, threads, arguments, shared=shared, **here)
+
+    def marking(self, nbytes: int) -> Callable[[], None]:
+        """What resets the control words and that many bytes of data to "not ready"."""
         nbytes += Launcher.CONTROL_BYTES * len(self.launches)
-        self.memset(self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
+        memset = cupy().cuda.runtime.memsetAsync
+        return partial(memset, self.memory.data.ptr, MARK, nbytes, self.stream.ptr)
 
-    def fill_zeros(self, offset: int, nbytes: int) -> None:
-        """Set bytes of data, from `offset` on, to zero."""
-        if nbytes:
-            address = int(self.data) + offset
-            self.memset(address, 0, nbytes, self.stream.ptr)
+    def zeroing(self, offset: int, nbytes: int) -> Callable[[], None]:
+        """What sets bytes of data, from `offset` on, to zero."""
+        memset = cupy().cuda.runtime.memsetAsync
+        return partial(memset, int(self.data) + offset, 0, nbytes, self.stream.ptr)
 
 
 class Workspaces:
@@ -133,7 +123,25 @@ class Workspaces:
 
     def get(self, nbytes: int) -> Scratch:
         """Scratch with at least that many bytes of data for a launch on the current stream."""
+        return self._get(*stream_key(), nbytes)
+
+    def prepared(
+        self, kind: tuple[Any, ...], nbytes: Callable[..., int], prepare: Callable[..., Any]
+    ) -> Sequence:
+        """What `prepare(scratch, *kind)` lists, for the current stream: made once for each kind.
+
+        The scratch has at least `nbytes(*kind)` bytes of data. What is listed must not refer to it:
+        the scratch holds the list, and is to be freed with the last reference to this object.
+        """
         stream, key = stream_key()
+        held = self._blocks.get(key)
+        found = None if held is None else held.prepared.get(kind)
+        if found is None:
+            held = self._get(stream, key, nbytes(*kind))
+            found = held.prepared[kind] = Sequence(held.cells, prepare(held, *kind))
+        return found
+
+    def _get(self, stream: Any, key: Any, nbytes: int) -> Scratch:
         held = self._blocks.get(key)
         if held is None or held.nbytes < nbytes:
             size, count = Launcher.CONTROL_BYTES, self._launches

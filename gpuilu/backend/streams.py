@@ -8,6 +8,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from typing import Any
 
 from gpuilu.backend.devices import cupy
@@ -52,11 +53,8 @@ class StreamOrder:
         """A context for one apply: in order, and with its stream looked up once."""
         return self._applying  # without state of its own: one serves all threads
 
-    def before_apply(self) -> None:
-        """Note the current stream; its first apply waits for the last update."""
-        stream, key = stream_key()
-        if key in self._streams:
-            return
+    def first_apply(self, stream: Any, key: Any) -> None:
+        """Note a stream; its first apply waits for the last update."""
         # A capture cannot wait for work outside of it: whoever replays the graph orders it.
         if self._updated is not None and key[0] != "capture":
             stream.wait_event(self._updated)
@@ -111,7 +109,12 @@ PER_THREAD_STREAM = 2
 
 
 class _Noted(threading.local):
+    """Of each thread: the stream of its apply under way, and the devices ready for launches."""
+
     found: tuple[Any, Any] | None = None
+
+    def __init__(self) -> None:
+        self.ready: set[int] = set()
 
 
 _noted = _Noted()
@@ -124,12 +127,10 @@ class _Applying:
         self._order = order
 
     def __enter__(self) -> None:
-        _noted.found = _stream_key()
-        try:
-            self._order.before_apply()
-        except BaseException:
-            _noted.found = None
-            raise
+        stream, key = found = _stream_key()
+        if key not in self._order._streams:
+            self._order.first_apply(stream, key)
+        _noted.found = found
 
     def __exit__(self, *_: Any) -> None:
         _noted.found = None
@@ -141,12 +142,24 @@ def stream_key() -> tuple[Any, Any]:
 
 
 def _stream_key() -> tuple[Any, Any]:
-    cp = cupy()
-    stream = cp.cuda.get_current_stream()
+    gpu = cupy().cuda
+    device, stream = gpu.runtime.getDevice(), gpu.get_current_stream()
+    if device not in _noted.ready:
+        _make_ready(device)
+    address = stream.ptr
     if stream.is_capturing():
-        return stream, ("capture", _capture_id(stream.ptr))
-    thread = threading.get_ident() if stream.ptr == PER_THREAD_STREAM else 0
-    return stream, (cp.cuda.runtime.getDevice(), stream.ptr, thread)
+        # With the stream: a capture that forks holds several.
+        return stream, ("capture", _capture_id(address), address)
+    return stream, (device, address, get_ident() if address == PER_THREAD_STREAM else 0)
+
+
+def _make_ready(device: int) -> None:
+    """Bind the current device's context to this thread, which launches by the driver alone do not.
+
+    CuPy does the same before the launches that go through it.
+    """
+    cupy().cuda.runtime.memGetInfo()
+    _noted.ready.add(device)
 
 
 _anonymous_captures = itertools.count(1)

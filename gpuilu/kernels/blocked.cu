@@ -74,12 +74,14 @@ __device__ inline long long entry_of_x(long long p, const int* row, int nrhs) {
     return i < 0 ? -1 : (long long)i * nrhs + (p - position * nrhs);
 }
 
-// b_by_position = b in the order of positions, zero for segments; y = "not ready". One thread
-// an entry of (n_positions, nrhs).
+// b_by_position = b in the order of positions, zero for segments; y = "not ready"; and the control
+// words of the sweep that follows on the stream, which sees all this as the end of one launch orders
+// it before the next. One thread an entry of (n_positions, nrhs).
 template <class V>
 __global__ void strips_enter(long long n, const int* row, const V* b, V* b_by_position, u32* y,
-                             int nrhs) {
+                             int nrhs, Launch next) {
     const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (p == 0) reset_control(next);
     if (p >= n) return;
     const long long e = entry_of_x(p, row, nrhs);
     b_by_position[p] = e < 0 ? V(0) : b[e];

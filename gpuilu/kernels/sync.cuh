@@ -144,6 +144,11 @@ struct Launch {
 constexpr int TICKET = 0, ABANDONED = 1, PROGRESS = 2;
 constexpr u32 STALLED = 1;
 
+// Reset the control words of a launch to come, by one thread of one before it on the same stream.
+__device__ inline void reset_control(Launch next) {
+    next.control[TICKET] = next.control[ABANDONED] = next.control[PROGRESS] = MARK32;
+}
+
 // The next task in topological order. Whoever holds a ticket is running, so a task waits only for
 // tasks whose holders are resident, whatever the order in which blocks were started.
 __device__ inline u32 take_ticket(Launch launch) {

@@ -16,7 +16,7 @@ from gpuilu.dag import Levels, levels, once, remembered
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
-from gpuilu.trsv.strip_launches import StripsLaunches, StripsPair
+from gpuilu.trsv.strip_launches import StripsPair, enter, leave, spares
 from gpuilu.trsv.strips import Split, Strips
 from gpuilu.trsv.strips_pack import columns, in_steps, predictions, ranges, split_entries
 from gpuilu.trsv.waiting import WaitingPlan
@@ -49,7 +49,6 @@ class Blocked(WaitingPlan):
         super().__init__(T)
         if len(T.indices) == 0:
             return
-        self._launches: dict[Any, StripsLaunches] = {}
         sources = self._pack(T)
         self._at_once = _far_at_once(self._far_ptr)
         self._strips = cuda.struct(
@@ -114,22 +113,10 @@ class Blocked(WaitingPlan):
         return predicted(T)[0]
 
     def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        right = x if b is None else b
-        if len(self.T.indices) == 0:
-            _divide(right, self.T.diag, x)
-            return
-        launches = self.launches(x)
-        # x itself holds b by position where b is elsewhere and x is long enough.
-        spare = [x] if b is not None and launches.n == x.size else []
-        vectors, nbytes = 2 - len(spare), launches.n * x.itemsize
-        with self._enqueueing:
-            scratch = self._workspaces.get(vectors * nbytes)
-            scratch.fill_marks(0)
-            y, by_position = scratch.parts(nbytes, vectors) + spare
-            launches.enter(self._row, right, by_position, y)
-            launches.sweep(by_position, y, scratch.launch)
-            launches.leave(y, x)
+        if len(self.T.indices):
+            super().solve(x, b)
+        else:
+            _divide(x if b is None else b, self.T.diag, x)
 
     def followed_by(self, other: Plan) -> StripsPair | None:
         assert isinstance(other, Blocked)
@@ -137,17 +124,28 @@ class Blocked(WaitingPlan):
             return None
         return StripsPair(self, other)
 
-    def launches(self, x: Any) -> StripsLaunches:
-        """The launches for vectors like x, made once."""
-        nrhs = 1 if x.ndim == 1 else x.shape[1]
-        found = self._launches.get((x.dtype.char, nrhs))
-        if found is None:
-            width, function, columns, threads, full = self._configuration(x.dtype, nrhs)
-            blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
-            part = self._strips, self._row, width, function, (blocks,), (threads,)
-            found = StripsLaunches(x.dtype, len(self._row) * nrhs, *part)
-            self._launches[x.dtype.char, nrhs] = found
-        return found
+    def sweep(
+        self, scratch: Any, by_position: Any, y: Any, launch: Any, char: str, nrhs: int
+    ) -> Any:
+        """The launch that solves, by position."""
+        width, function, columns, threads, full = self._configuration(char, nrhs)
+        blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
+        arguments = (self._strips, by_position, y, width, launch)
+        return scratch.prepare(function, blocks, threads, *arguments)
+
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        vectors = 1 if spares(len(self._row), self.T.n, in_place) else 2
+        return vectors * len(self._row) * nrhs * np.dtype(char).itemsize
+
+    def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
+        nbytes = len(self._row) * nrhs * np.dtype(char).itemsize
+        y, *rest = scratch.parts(nbytes, self._nbytes(char, nrhs, in_place) // nbytes)
+        by_position, launch = rest[0] if rest else cuda.GIVEN_X, scratch.launch
+        return [
+            enter(scratch, self._row, cuda.GIVEN_B, by_position, y, launch, char, nrhs),
+            self.sweep(scratch, by_position, y, launch, char, nrhs),
+            leave(scratch, self._row, y, cuda.GIVEN_X, char, nrhs),
+        ]
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int, int]:
         """(kernel, columns, threads of a block, most blocks)."""

@@ -60,17 +60,15 @@ class DenseBlock(WaitingPlan):
         kernel = f"fill_dense_tiles<{cuda.value_type(T.dtype)}>"
         cuda.for_each("dense_block", kernel, threads, threads, self._tiled, self._tiles)
 
-    def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        b = x if b is None else b
-        nrhs = 1 if x.ndim == 1 else x.shape[1]
-        width, function, blocks, shared = self._configuration(x.dtype, nrhs)
-        with self._enqueueing:
-            nbytes = self._n_tile_rows * TILE * nrhs * x.itemsize
-            scratch = self._workspaces.get(nbytes)
-            scratch.fill_marks(nbytes)
-            arguments = (self._tiled, b, x, scratch.data, width, scratch.launch)
-            function((blocks,), (THREADS,), arguments, shared_mem=shared)
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        return self._n_tile_rows * TILE * nrhs * np.dtype(char).itemsize
+
+    def _launch(
+        self, scratch: Any, b: Any, x: Any, y: Any, launch: Any, char: str, nrhs: int
+    ) -> Any:
+        width, function, blocks, shared = self._configuration(char, nrhs)
+        arguments = (self._tiled, b, x, y, width, launch)
+        return scratch.prepare(function, blocks, THREADS, *arguments, shared=shared)
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int]:
         """(kernel, blocks, bytes of shared memory)."""

@@ -62,6 +62,7 @@ class Chain:
         self.forms = forms
         self._is_real = all(f.T.dtype.kind != "c" for f in forms)
         self._joined: dict[str, tuple[Any, ...]] = {}
+        self._made_so_far: tuple[Any, ...] = ()
         self._joining = threading.Lock()
 
     def solve(self, x: Any, trans: str, b: Any = None) -> None:
@@ -69,22 +70,20 @@ class Chain:
         if self._is_real and x.dtype.kind == "c":
             # A real triangle acts on real and imaginary parts alike: twice as many real columns.
             x, b = (a if a is None else _as_real(a) for a in (x, b))
-        for plan in self.plans(trans):
+        for plan in self._joined.get(trans) or self.plans(trans):
             plan.solve(x, b)
             b = None
 
     def plans(self, trans: str) -> tuple[Any, ...]:
         """What solves, in turn; made at the first call."""
-        if trans == "H" and self._is_real:
-            trans = "T"
-        found = self._joined.get(trans)
-        return self._made(trans) if found is None else found
+        made = self._made("T" if trans == "H" and self._is_real else trans)
+        self._joined[trans] = made
+        return made
 
     def check(self) -> None:
-        """Raise what earlier solves ran into."""
-        for plans in tuple(self._joined.values()):
-            for plan in plans:
-                plan.check()
+        """Raise what earlier solves ran into, if it is known already."""
+        for plan in self._made_so_far:
+            plan.check()
 
     def _made(self, trans: str) -> tuple[Any, ...]:
         plans = tuple(forms.plan(trans) for forms in self.forms)
@@ -92,6 +91,7 @@ class Chain:
             if trans not in self._joined:
                 pair = plans[0].followed_by(plans[1]) if len(plans) == 2 else None
                 self._joined[trans] = plans if pair is None else (pair,)
+                self._made_so_far += self._joined[trans]
             return self._joined[trans]
 
 

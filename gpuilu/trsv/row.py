@@ -88,24 +88,19 @@ class Row(WaitingPlan):
     def predicted_us(cls, T: Triangle) -> float:
         return predicted_us(T, levels(T))
 
-    def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        nbytes = self._scratch_bytes(x)
-        with self._enqueueing:
-            scratch = self._workspaces.get(nbytes)
-            scratch.fill_marks(nbytes)
-            self._enqueue(x, x if b is None else b, scratch.data, scratch.launch)
-
     def followed_by(self, other: Plan) -> RowPair:
         assert isinstance(other, Row)
         return RowPair(self, other)
 
-    def _scratch_bytes(self, x: Any) -> int:
-        return self._n_positions * (x.nbytes // max(len(x), 1))
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        return self._n_positions * nrhs * np.dtype(char).itemsize
 
-    def _enqueue(self, x: Any, b: Any, y: Any, launch: Any) -> None:
-        width, function, blocks = self._configuration(x.dtype, 1 if x.ndim == 1 else x.shape[1])
-        function((blocks,), (THREADS,), (self._rows, b, x, y, width, launch))
+    def _launch(
+        self, scratch: Any, b: Any, x: Any, y: Any, launch: Any, char: str, nrhs: int
+    ) -> Any:
+        width, function, blocks = self._configuration(char, nrhs)
+        arguments = (self._rows, b, x, y, width, launch)
+        return scratch.prepare(function, blocks, THREADS, *arguments)
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
@@ -124,16 +119,19 @@ class RowPair(PlanPair):
         super().__init__()
         self._first, self._second = first, second
 
-    def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        first, second = self._first, self._second
-        nbytes = max(first._scratch_bytes(x), second._scratch_bytes(x))
-        with self._enqueueing:
-            scratch = self._workspaces.get(2 * nbytes)
-            scratch.fill_marks(2 * nbytes)
-            (y, z), (one, two) = scratch.parts(nbytes, 2), scratch.launches
-            first._enqueue(x, x if b is None else b, y, one)
-            second._enqueue(x, x, z, two)
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        return 2 * max(plan._nbytes(char, nrhs, in_place) for plan in (self._first, self._second))
+
+    def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
+        nbytes = self._nbytes(char, nrhs, in_place)
+        y, z = scratch.parts(nbytes // 2, 2)
+        one, two = scratch.launches
+        B, X = cuda.GIVEN_B, cuda.GIVEN_X
+        return [
+            scratch.marking(nbytes),
+            self._first._launch(scratch, B, X, y, one, char, nrhs),
+            self._second._launch(scratch, X, X, z, two, char, nrhs),
+        ]
 
 
 def predicted_us(P: Pattern, found: Levels) -> float:

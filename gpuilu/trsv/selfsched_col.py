@@ -43,16 +43,22 @@ class SelfScheduledColumns(WaitingPlan):
         self._columns.refresh()
 
     def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        nrhs = 1 if x.ndim == 1 else x.shape[1]
-        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
-        one = str(nrhs == 1).lower()
+        if b is not None:
+            x[...] = b
+        super().solve(x)
+
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        return 4 * self.T.n
+
+    def _launch(
+        self, scratch: Any, b: Any, x: Any, y: Any, launch: Any, char: str, nrhs: int
+    ) -> Any:
+        width, function, blocks = self._configuration(char, nrhs)
+        arguments = (self._matrix, self._in_degree, x, y, width, launch)
+        return scratch.prepare(function, blocks, waiting.THREADS, *arguments)
+
+    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
+        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+        one = str(columns == 1).lower()
         function = cuda.kernel("selfsched_col", f"selfsched_columns<{factor},{vector},{one}>")
-        blocks = blocks_in_flight(function, waiting.THREADS, self._wanted_warps, self.T.n)
-        with self._enqueueing:
-            if b is not None:
-                x[...] = b
-            scratch = self._workspaces.get(4 * self.T.n)
-            scratch.fill_marks(4 * self.T.n)
-            vectors = (x, scratch.data, np.int32(nrhs), scratch.launch)
-            function((blocks,), (waiting.THREADS,), (self._matrix, self._in_degree, *vectors))
+        return function, blocks_in_flight(function, waiting.THREADS, self._wanted_warps, self.T.n)

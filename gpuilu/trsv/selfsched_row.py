@@ -14,7 +14,7 @@ from gpuilu.backend import cuda
 from gpuilu.dag import levels
 from gpuilu.triangle import Triangle, transpose_pattern
 from gpuilu.trsv import waiting
-from gpuilu.trsv.waiting import LEVELS_AHEAD, WaitingPlan, blocks_in_flight, columns_at_once
+from gpuilu.trsv.waiting import LEVELS_AHEAD, WaitingPlan, blocks_in_flight
 
 __all__ = ["SelfScheduledRows"]
 
@@ -36,17 +36,18 @@ class SelfScheduledRows(WaitingPlan):
         self._t_indptr, self._t_indices, _ = transpose_pattern(T.indptr, T.indices)
         self._matrix = cuda.struct(T.n, self._order, T.indptr, T.indices, T.data, T.diag)
 
-    def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        b = x if b is None else b
-        nrhs = 1 if x.ndim == 1 else x.shape[1]
-        columns = 1 if nrhs == 1 else columns_at_once(x.dtype.char)
-        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        return 4 * self.T.n
+
+    def _launch(
+        self, scratch: Any, b: Any, x: Any, y: Any, launch: Any, char: str, nrhs: int
+    ) -> Any:
+        width, function, blocks = self._configuration(char, nrhs)
+        pattern = (self._t_indptr, self._t_indices)
+        arguments = (self._matrix, *pattern, b, x, y, width, launch)
+        return scratch.prepare(function, blocks, waiting.THREADS, *arguments)
+
+    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
+        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
         function = cuda.kernel("selfsched_row", f"selfsched_rows<{factor},{vector},{columns}>")
-        blocks = blocks_in_flight(function, waiting.THREADS, self._wanted_warps, self.T.n)
-        with self._enqueueing:
-            scratch = self._workspaces.get(4 * self.T.n)
-            scratch.fill_marks(4 * self.T.n)
-            vectors = (b, x, scratch.data, np.int32(nrhs), scratch.launch)
-            arguments = (self._matrix, self._t_indptr, self._t_indices, *vectors)
-            function((blocks,), (waiting.THREADS,), arguments)
+        return function, blocks_in_flight(function, waiting.THREADS, self._wanted_warps, self.T.n)

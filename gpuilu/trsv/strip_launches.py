@@ -1,7 +1,8 @@
 """b to positions, the strips, and back to rows: the launches of `blocked`, alone or two in a row.
 
 Between two solves x is never put back in the order of rows: one pass takes it from the positions of
-the first triangle to those of the second (`strips_enter` reads the first's values as its b).
+the first triangle to those of the second (`strips_enter` reads the first's values as its b). There
+is no memset: the pass before a sweep resets what the sweep needs reset.
 """
 
 from __future__ import annotations
@@ -13,41 +14,10 @@ import numpy as np
 from gpuilu.backend import cuda, namespace
 from gpuilu.trsv.waiting import PlanPair
 
-__all__ = ["StripsLaunches", "StripsPair"]
+__all__ = ["StripsPair", "enter", "leave", "spares"]
 
 
-class StripsLaunches:
-    """What a plan launches for vectors of one dtype and number; n is their length by position."""
-
-    def __init__(
-        self,
-        dtype: np.dtype,
-        n: int,
-        strips: Any,
-        row: Any,
-        width: Any,
-        function: Any,
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-    ) -> None:
-        self.n, self._length = n, np.int64(n)
-        self._strips, self._row, self._width = strips, row, width
-        self._solve, self._grid, self._block = function, grid, block
-        value = cuda.value_type(dtype)
-        self._enter = cuda.each("blocked", f"strips_enter<{value}>", n)
-        self._leave = cuda.each("blocked", f"strips_leave<{value}>", n)
-
-    def enter(self, row: Any, b: Any, by_position: Any, y: Any) -> None:
-        """by_position = b[row], and y "not ready"."""
-        self._enter(self._length, row, b, by_position, y, self._width)
-
-    def sweep(self, by_position: Any, y: Any, launch: Any) -> None:
-        """Solve, by position."""
-        self._solve(self._grid, self._block, (self._strips, by_position, y, self._width, launch))
-
-    def leave(self, y: Any, x: Any) -> None:
-        """x = y in the order of rows."""
-        self._leave(self._length, self._row, y, x, self._width)
+THREADS = 256  # of a block of the passes from one order to another, a thread an entry
 
 
 class StripsPair(PlanPair):
@@ -61,22 +31,54 @@ class StripsPair(PlanPair):
         self._first, self._second = first, second
         self._crossing = _crossing(first._row, second._row, first.T.n)
 
-    def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        first, second = self._first.launches(x), self._second.launches(x)
-        n = max(first.n, second.n)
-        spare = [x] if b is not None and n == x.size else []
-        vectors, nbytes = 3 - len(spare), n * x.itemsize
-        with self._enqueueing:
-            scratch = self._workspaces.get(vectors * nbytes)
-            scratch.fill_marks(0)
-            y, z, by_position = scratch.parts(nbytes, vectors) + spare
-            one, two = scratch.launches
-            first.enter(self._first._row, x if b is None else b, by_position, y)
-            first.sweep(by_position, y, one)
-            second.enter(self._crossing, y, by_position, z)
-            second.sweep(by_position, z, two)
-            second.leave(z, x)
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        nbytes = self._positions() * nrhs * np.dtype(char).itemsize
+        return (2 if self._spares(in_place) else 3) * nbytes
+
+    def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
+        nbytes = self._positions() * nrhs * np.dtype(char).itemsize
+        y, z, *rest = scratch.parts(nbytes, 2 if self._spares(in_place) else 3)
+        by_position = rest[0] if rest else cuda.GIVEN_X
+        first, second = self._first, self._second
+        one, two = scratch.launches
+        return [
+            enter(scratch, first._row, cuda.GIVEN_B, by_position, y, one, char, nrhs),
+            first.sweep(scratch, by_position, y, one, char, nrhs),
+            enter(scratch, self._crossing, y, by_position, z, two, char, nrhs),
+            second.sweep(scratch, by_position, z, two, char, nrhs),
+            leave(scratch, second._row, z, cuda.GIVEN_X, char, nrhs),
+        ]
+
+    def _positions(self) -> int:
+        return max(len(self._first._row), len(self._second._row))
+
+    def _spares(self, in_place: bool) -> bool:
+        return spares(self._positions(), self._first.T.n, in_place)
+
+
+def spares(n_positions: int, n: int, in_place: bool) -> bool:
+    """Whether x can hold b by position until it is needed: b is elsewhere and x long enough."""
+    return not in_place and n_positions == n
+
+
+def enter(
+    scratch: Any, row: Any, b: Any, by_position: Any, y: Any, launch: Any, char: str, nrhs: int
+) -> Any:
+    """by_position = b[row], y "not ready", and the control words of the sweep to come reset."""
+    arguments = (row, b, by_position, y, np.int32(nrhs), launch)
+    return _pass(scratch, "strips_enter", len(row), char, nrhs, *arguments)
+
+
+def leave(scratch: Any, row: Any, y: Any, x: Any, char: str, nrhs: int) -> Any:
+    """x = y in the order of rows."""
+    return _pass(scratch, "strips_leave", len(row), char, nrhs, row, y, x, np.int32(nrhs))
+
+
+def _pass(scratch: Any, name: str, n: int, char: str, nrhs: int, *arguments: Any) -> Any:
+    function = cuda.kernel("blocked", f"{name}<{cuda.value_type(np.dtype(char))}>")
+    entries = n * nrhs
+    blocks = -(-entries // THREADS)
+    return scratch.prepare(function, blocks, THREADS, np.int64(entries), *arguments)
 
 
 def _crossing(first: Any, second: Any, n: int) -> Any:

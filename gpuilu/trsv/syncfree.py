@@ -47,30 +47,30 @@ class SyncFree(WaitingPlan):
     def refresh(self) -> None:
         self._columns.refresh()
 
-    def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        b = x if b is None else b
-        nrhs = 1 if x.ndim == 1 else x.shape[1]
-        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        return self._counts() + self.T.n * min(nrhs, ONE_PASS) * np.dtype(char).itemsize
+
+    def _counts(self) -> int:
+        """Bytes of the counters; the partial sums come after them."""
+        return -(-self.T.n // 4) * 16
+
+    def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
+        calls = []
+        for c0 in range(0, nrhs, ONE_PASS):
+            sums = self.T.n * min(ONE_PASS, nrhs - c0) * np.dtype(char).itemsize
+            calls += [scratch.marking(self._counts()), scratch.zeroing(self._counts(), sums)]
+            calls.append(self._one_pass(scratch, char, nrhs, c0))
+        return calls
+
+    def _one_pass(self, scratch: Any, char: str, nrhs: int, c0: int) -> Any:
+        """The launch for the columns from c0 on."""
+        factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(np.dtype(char))
         one = str(nrhs == 1).lower()
         function = cuda.kernel("syncfree", f"syncfree_solve<{factor},{vector},{one}>")
-        with self._enqueueing:
-            for c0 in range(0, nrhs, ONE_PASS):
-                width = min(ONE_PASS, nrhs - c0)
-                self._solve_columns(function, x, b, nrhs, c0, self.T.n * width * x.itemsize)
-
-    def _solve_columns(self, function: Any, x: Any, b: Any, nrhs: int, c0: int, sums: int) -> None:
-        """One pass; `sums` is the size of the partial sums in bytes."""
-        n = self.T.n
-        counts = -(-n // 4) * 16
-        scratch = self._workspaces.get(counts + sums)
-        scratch.fill_marks(counts)
-        scratch.fill_zeros(counts, sums)
-        blocks = max(1, -(-n // (waiting.THREADS // cuda.WARP)))
-        vectors = (self.T.indptr, b, x, scratch.data)
-        numbers = map(np.int32, (self._lower, nrhs, c0))
-        arguments = (self._matrix, *vectors, *numbers, scratch.launch)
-        function((blocks,), (waiting.THREADS,), arguments)
+        blocks = max(1, -(-self.T.n // (waiting.THREADS // cuda.WARP)))
+        vectors = (self.T.indptr, cuda.GIVEN_B, cuda.GIVEN_X, scratch.data)
+        arguments = (self._matrix, *vectors, self._lower, nrhs, c0, scratch.launch)
+        return scratch.prepare(function, blocks, waiting.THREADS, *arguments)
 
 
 class SyncFreeByLevel(SyncFree):

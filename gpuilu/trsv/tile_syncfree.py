@@ -42,18 +42,15 @@ class TileSyncfree(WaitingPlan):
     def refresh(self) -> None:
         self._tiles.refresh()
 
-    def solve(self, x: Any, b: Any = None) -> None:
-        self.check()
-        b = x if b is None else b
-        nrhs = 1 if x.ndim == 1 else x.shape[1]
-        width, function, blocks = self._configuration(x.dtype, nrhs)
-        with self._enqueueing:
-            nbytes = len(self._tiles.tiles.row) * nrhs * x.itemsize
-            scratch = self._workspaces.get(nbytes)
-            scratch.fill_marks(nbytes)
-            tiles = self._tiles.argument
-            arguments = (tiles, b, x, scratch.data, width, scratch.launch)
-            function((blocks,), (THREADS,), arguments)
+    def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
+        return len(self._tiles.tiles.row) * nrhs * np.dtype(char).itemsize
+
+    def _launch(
+        self, scratch: Any, b: Any, x: Any, y: Any, launch: Any, char: str, nrhs: int
+    ) -> Any:
+        width, function, blocks = self._configuration(char, nrhs)
+        arguments = (self._tiles.argument, b, x, y, width, launch)
+        return scratch.prepare(function, blocks, THREADS, *arguments)
 
     def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,7 +36,7 @@ class Memory(np.ndarray):
 @pytest.fixture
 def device(monkeypatch):
     """One device; `lookups` counts how often its current stream is asked for."""
-    found = SimpleNamespace(stream=Stream(7), lookups=0, resets=[])
+    found = SimpleNamespace(stream=Stream(7), lookups=0, resets=[], bound=0)
 
     def current():
         found.lookups += 1
@@ -44,13 +45,17 @@ def device(monkeypatch):
     def memset(*arguments):
         found.resets.append(arguments)
 
-    runtime = SimpleNamespace(getDevice=lambda: 0, memsetAsync=memset)
+    def bind():
+        found.bound += 1
+
+    runtime = SimpleNamespace(getDevice=lambda: 0, memsetAsync=memset, memGetInfo=bind)
     module = SimpleNamespace(
         cuda=SimpleNamespace(get_current_stream=current, runtime=runtime),
         empty=lambda n, dtype: np.zeros(n, dtype).view(Memory),
     )
     for user in (streams, scratch):
         monkeypatch.setattr(user, "cupy", lambda: module)
+    monkeypatch.setattr(streams, "_noted", streams._Noted())
     return found
 
 
@@ -120,8 +125,55 @@ def test_control_words_of_every_launch_stand_before_the_data_and_are_reset_toget
     start = found.memory.ctypes.data
     assert found.launches == (start, start + size)
     assert found.parts(32, 2) == [start + 2 * size, start + 2 * size + 32]
-    found.fill_marks(48)
-    assert device.resets == [(start, scratch.MARK, 2 * size + 48, 7)]
+    found.marking(48)()
+    found.zeroing(16, 32)()
+    assert device.resets == [
+        (start, scratch.MARK, 2 * size + 48, 7),
+        (start + 2 * size + 16, 0, 32, 7),
+    ]
+
+
+def test_the_streams_of_a_capture_that_forks_have_scratch_of_their_own(device, monkeypatch):
+    monkeypatch.setattr(streams, "_capture_id", lambda stream: "one capture")
+    space, held = scratch.Workspaces(Launcher()), []
+    for address in (7, 9):
+        device.stream = Stream(address, capturing=True)
+        held.append(space.get(64))
+    assert [h.stream.ptr for h in held] == [7, 9]
+
+
+def test_each_thread_binds_the_context_before_its_first_launch(device):
+    for _ in range(2):
+        streams.stream_key()
+    assert device.bound == 1
+    thread = threading.Thread(target=streams.stream_key)
+    thread.start()
+    thread.join()
+    assert device.bound == 2
+
+
+def test_what_is_prepared_is_made_once_for_each_stream_and_kind_and_anew_when_scratch_grows(device):
+    space, made, b = scratch.Workspaces(Launcher()), [], np.zeros(1).view(Memory)
+
+    def prepare(held, size, name):
+        stream, size_held = held.stream.ptr, held.nbytes
+        made.append((stream, size, name))
+        return [lambda: called.append((stream, size_held, name))]
+
+    def prepared(*kind):
+        del called[:]
+        space.prepared(kind, lambda size, name: size, prepare)(b, b)
+        return called
+
+    called = []
+    assert prepared(64, "a") == prepared(64, "a") == [(7, 64, "a")]
+    assert prepared(32, "b") == [(7, 64, "b")]
+    assert made == [(7, 64, "a"), (7, 32, "b")]
+    assert prepared(128, "c") == [(7, 128, "c")]
+    assert prepared(64, "a") == [(7, 128, "a")]  # what used the memory that is gone is gone too
+    device.stream = Stream(9)
+    assert prepared(64, "a") == [(9, 64, "a")]
+    assert made[2:] == [(7, 128, "c"), (7, 64, "a"), (9, 64, "a")]
 
 
 def test_scratch_grows_and_is_used_again(device):

@@ -18,10 +18,10 @@ from instantiations import INSTANTIATIONS
 
 from gpuilu import dag
 from gpuilu.backend import compile as compiler
-from gpuilu.backend import cuda
+from gpuilu.backend import cuda, launches
 from gpuilu.errors import SolveStalledError
 from gpuilu.factor import ilu0
-from gpuilu.trsv import blocked, level_launches, row, strips, waiting
+from gpuilu.trsv import blocked, level_launches, row, strip_launches, strips, waiting
 
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
@@ -68,8 +68,13 @@ class Launcher:
             raise SolveStalledError("the emulated launch was abandoned")
 
 
+class Cells:
+    def fill(self, b, x):
+        self.given = b, x
+
+
 class Scratch:
-    """`cuda.Scratch`: control words and data, whose marks `fill_marks` resets."""
+    """`cuda.Scratch`: control words and data, and what resets them."""
 
     def __init__(self, launcher, launches, nbytes, reset):
         words = launcher.CONTROL_BYTES // 4
@@ -77,10 +82,22 @@ class Scratch:
         self.data = np.full(nbytes, 0xFF, np.uint8)
         self.launches = [launcher.struct(control) for control in self.control]
         self.launch = self.launches[0]
+        self.prepared, self.cells = {}, Cells()
         self._reset = reset
 
     def parts(self, nbytes, count):
         return [self.data[k * nbytes : (k + 1) * nbytes] for k in range(count)]
+
+    def prepare(self, function, blocks, threads, *arguments, shared=0):
+        def launch():
+            cells = self.cells.given
+            filled = [cells[a] if isinstance(a, launches.Given) else a for a in arguments]
+            function((blocks,), (threads,), filled, shared_mem=shared)
+
+        return launch
+
+    def marking(self, nbytes):
+        return lambda: self.fill_marks(nbytes)
 
     def fill_marks(self, nbytes):
         if "control" in self._reset:
@@ -88,8 +105,11 @@ class Scratch:
         if "data" in self._reset:
             self.data[:nbytes] = cuda.MARK
 
-    def fill_zeros(self, offset, nbytes):
-        self.data[offset : offset + nbytes] = 0
+    def zeroing(self, offset, nbytes):
+        def fill():
+            self.data[offset : offset + nbytes] = 0
+
+        return fill
 
 
 class Workspaces:
@@ -101,6 +121,12 @@ class Workspaces:
         if self._held is None or len(self._held.data) < nbytes:
             self._held = Scratch(self._launcher, self._launches, nbytes, self._reset)
         return self._held
+
+    def prepared(self, kind, nbytes, prepare):
+        held = self.get(nbytes(*kind))
+        if kind not in held.prepared:
+            held.prepared[kind] = launches.Sequence(held.cells, prepare(held, *kind))
+        return held.prepared[kind]
 
     nbytes = 0
 
@@ -151,7 +177,6 @@ class Device:
             "shared_memory": lambda: self.shared_bytes,
             "allow_shared_memory": lambda function, nbytes: None,
             "for_each": functools.partial(cuda.for_each, threads=SHORT_BLOCK),
-            "each": functools.partial(cuda.each, threads=SHORT_BLOCK),
             "struct": emulator.Struct,
             "marked": lambda n, dtype=np.uint32: np.full(
                 n * np.dtype(dtype).itemsize, cuda.MARK, np.uint8
@@ -173,6 +198,7 @@ class Device:
             mock.patch.multiple(
                 blocked, THREADS=self.strip_threads, MANY_THREADS=self.strip_threads
             ),
+            mock.patch.multiple(strip_launches, THREADS=SHORT_BLOCK),
             mock.patch.multiple(strips, WINDOW=WINDOW),
         ]
         for patch in self._patches:
