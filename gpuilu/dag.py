@@ -23,6 +23,7 @@ __all__ = [
     "RowShapes",
     "argsorted",
     "in_degree",
+    "is_regular",
     "level_sets",
     "levels",
     "once",
@@ -153,7 +154,7 @@ def _start_depths(T: Pattern) -> tuple[Any, Any]:
     launcher = cuda.Launcher()
     control = cuda.marked(launcher.CONTROL_BYTES, np.uint8)
     lower = str(T.lower).lower()
-    if _is_regular(T):
+    if is_regular(T):
         polls = POLLS[len(T.indices) > POLLS[0] * T.n]
         function, threads = cuda.kernel("levels", f"row_depths<{lower},{polls}>"), THREADS
         resident = cuda.resident_blocks(function, threads)
@@ -167,7 +168,7 @@ def _start_depths(T: Pattern) -> tuple[Any, Any]:
     return depth, launcher
 
 
-def _is_regular(T: Pattern) -> bool:
+def is_regular(T: Pattern) -> bool:
     """Whether most rows depend on the row before as theirs does, or on nothing near, as on a grid.
 
     On other patterns (meshes, graphs) levels.cu goes through a run row after row and is many times

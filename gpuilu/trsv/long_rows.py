@@ -17,7 +17,7 @@ from gpuilu.csr import row_of_entries
 from gpuilu.dag import row_shapes
 from gpuilu.triangle import Pattern
 
-__all__ = ["Cut", "cut_long_rows"]
+__all__ = ["Cut", "cut_long_rows", "numbered"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,11 @@ def cut_long_rows(T: Pattern, segment: int = SEGMENT, long: float = LONG) -> Cut
     longest = max(segment, int(long * (len(T.indices) / max(T.n, 1))))
     cut = Cut(Pattern(T.lower, T.indptr, T.indices), None, None)
     while row_shapes(cut.pattern).longest > longest:
-        cut = _cut_once(_numbered(cut), longest)
+        cut = _cut_once(numbered(cut), longest)
     return cut
 
 
-def _numbered(cut: Cut) -> Cut:
+def numbered(cut: Cut) -> Cut:
     """The same with rows and sources written down."""
     if cut.row is not None:
         return cut

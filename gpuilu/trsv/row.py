@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.dag import Levels, levels, remembered
+from gpuilu.dag import Levels, is_regular, levels, remembered
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import cut_long_rows
@@ -139,7 +139,8 @@ def predicted_us(P: Pattern, found: Levels) -> float:
 
     Fitted to what an H100 took in float64: see docs/notes/strips.rst.
     """
-    return 0.5 * found.n_levels + 4.3e-5 * P.n + 8.8e-6 * len(P.indices)
+    hop = 0.5 if is_regular(P) else 0.6
+    return hop * found.n_levels + 4.3e-5 * P.n + 8.8e-6 * len(P.indices)
 
 
 def in_flight(columns: int, lanes: int, mean: float) -> int:

@@ -28,7 +28,7 @@ FEW_ROWS = 1024
 DENSE = 0.5  # of the places of 32x32 tiles
 FEWEST_SOLVES_CUDA = 5
 FAST_US = 200.0
-BLOCKED_SETUP_US = 12_000.0  # beyond that of `row`
+BLOCKED_SETUP_US = 1_500.0  # beyond that of `row`
 MARGIN = 1.1  # what the prediction for strips may be wrong by
 
 

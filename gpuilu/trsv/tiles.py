@@ -20,7 +20,7 @@ from gpuilu.backend import cuda, namespace
 from gpuilu.csr import row_of_entries
 from gpuilu.dag import Levels, levels
 from gpuilu.triangle import Pattern, Triangle
-from gpuilu.trsv.long_rows import cut_long_rows
+from gpuilu.trsv.long_rows import cut_long_rows, numbered
 from gpuilu.trsv.tile_formats import TILE, Entries, index_bytes, places, sizes, starts
 
 __all__ = ["Tiles", "ValuedTiles", "lay_out"]
@@ -107,7 +107,7 @@ class ValuedTiles:
 def lay_out(T: Pattern) -> tuple[Tiles, Any]:
     """The tiles of T, and the place of each of T's entries among the values."""
     xp = namespace(T.indptr)
-    cut = cut_long_rows(T, SEGMENT, LONG)
+    cut = numbered(cut_long_rows(T, SEGMENT, LONG))
     P, given = cut.pattern, cut.source >= 0
     place, n = _positions(levels(P))
     row = xp.full(n, -1, np.int32)

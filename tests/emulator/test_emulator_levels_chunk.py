@@ -18,7 +18,7 @@ NAMES = analysing.NAMES
 @pytest.fixture(autouse=True)
 def by_chunks(monkeypatch):
     """Every pattern is taken for an irregular one."""
-    monkeypatch.setattr(dag, "_is_regular", lambda T: False)
+    monkeypatch.setattr(dag, "is_regular", lambda T: False)
 
 
 def check(name, lower, seed):
