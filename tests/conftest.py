@@ -47,6 +47,15 @@ GPU_TESTS = Path(__file__).parent / "gpu"
 LIMIT_S = 180
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers side by side have one BLAS thread each.
+
+    With all cores for each, a dot product of 14,000 numbers takes a hundred times as long.
+    """
+    if getattr(config.option, "numprocesses", None):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests in the folder `gpu` need a card."""
     for item in items:

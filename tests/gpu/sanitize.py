@@ -90,13 +90,17 @@ def operators(A, dtype):
 
 
 def every_algorithm(dtype, widths):
-    """A unit lower grid, and an upper triangle with rows that are cut and its diagonal stored."""
+    """A unit lower grid, and an upper triangle with rows that are cut and its diagonal stored.
+
+    Each plan takes its values twice, for an update is not what a set-up does.
+    """
     lower_one, upper_one = sp.tril(grid(6, 7, dtype=dtype)), sp.triu(wide_row(150, dtype))
     for lower, A in ((True, lower_one), (False, upper_one)):
         G = on_gpu(csp, A)
         for name, plan in OWN.items():
             keywords = {"algorithm": name, "deterministic": plan.deterministic}
             S = gpuilu.TriangularSolver(G, lower=lower, unit_diagonal=lower, **keywords)
+            S.update(G)
             for nrhs in widths:
                 solve(S, dtype, nrhs)
 
