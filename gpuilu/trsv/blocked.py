@@ -17,7 +17,7 @@ from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsPair, enter, leave, spares
-from gpuilu.trsv.strips import Split, Strips
+from gpuilu.trsv.strips import CROWDED_STEP_US, Split, Strips
 from gpuilu.trsv.strips_pack import columns, in_steps, predictions, ranges, split_entries
 from gpuilu.trsv.waiting import WaitingPlan
 
@@ -29,7 +29,8 @@ FEW = 256  # rows of which at most one has more far entries than the fewer of th
 WIDTHS = {"f": (2, 4, 8), "d": (2, 4, 8), "F": (2, 4), "D": (2, 4)}  # near entries of a row
 STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
-UNTOLD = 256  # where nothing can be predicted
+UNTOLD = 256  # where the rows of all are crowded, or nothing can be predicted
+MOST_TOLD = 48  # entries of a row on average; `row` is faster on a band of 64 and dense triangles
 MUCH_WORSE = 1.3  # than fewer strips: more of them are not looked at
 FEWEST_ROWS = 256  # of a strip
 
@@ -175,14 +176,19 @@ def _predicted(P: Pattern) -> tuple[float, Strips]:
     found = levels(P)
     most = max(1, P.n // FEWEST_ROWS)
     counts = sorted({min(count, most) for count in STRIPS})
-    untold = np.inf, ranges(P, min(UNTOLD, most))
-    by_ranges = _best(P, found, [ranges(P, count) for count in counts], untold)
-    return _best(P, found, columns(P, min(most, MOST_COLUMNS)), by_ranges)
+    best = _best(P, found, [ranges(P, count) for count in counts], (np.inf, None))
+    us, strips = _best(P, found, columns(P, min(most, MOST_COLUMNS)), best)
+    if strips is not None:
+        return us, strips
+    untold = ranges(P, min(UNTOLD, most))
+    if len(P.indices) > MOST_TOLD * P.n:
+        return np.inf, untold
+    return predictions(P, found, [untold], CROWDED_STEP_US)[0], untold
 
 
 def _best(
-    P: Pattern, found: Levels, candidates: list[Strips], best: tuple[float, Strips]
-) -> tuple[float, Strips]:
+    P: Pattern, found: Levels, candidates: list[Strips], best: tuple[float, Strips | None]
+) -> tuple[float, Strips | None]:
     """The better of `best` and the best of the candidates, up to one much worse than others."""
     least = np.inf
     for strips, microseconds in zip(candidates, predictions(P, found, candidates), strict=True):

@@ -139,7 +139,8 @@ def predicted_us(P: Pattern, found: Levels) -> float:
 
     Fitted to what an H100 took in float64: see docs/notes/strips.rst.
     """
-    hop = 0.5 if is_regular(P) else 0.6
+    mean = len(P.indices) / max(P.n, 1)
+    hop = (0.5 if is_regular(P) else 0.6) + 0.033 * min(max(mean - 4, 0), 8)
     return hop * found.n_levels + 4.3e-5 * P.n + 8.8e-6 * len(P.indices)
 
 

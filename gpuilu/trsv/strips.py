@@ -248,29 +248,33 @@ def width(total: int, rows_with: Any, widths: tuple[int, ...]) -> int:
 # Fitted to what an H100 took in float64: see docs/notes/strips.rst.
 STEP_US, HOP_US, ROW_US, ENTRY_US = 0.07, 2.3, 3.5e-5, 5e-6
 CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
+CROWDED_STEP_US = 0.25  # where many rows have more: from 0.13 to 0.6, by what goes through memory
 
 
-def predicted_us(P: Pattern, found: Levels, strips: Strips) -> float:
+def predicted_us(
+    P: Pattern, found: Levels, strips: Strips, crowded_step_us: float = np.inf
+) -> float:
     """Time of a solve in these strips: steps on the longest path, hops between strips, traffic.
 
     The steps are those of the widest strip in each level. Infinite where it is not known: many
-    runs, or rows with many entries in their own strip.
+    runs, or, unless it is said what a step takes then, rows with many entries in their own strip.
     """
     n_strips, strip = strips.count, strips.of_row
     if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
         return np.inf
     run = strip.astype(np.int64) * found.n_levels + found.level
     rows = np.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
-    return promised_us(P, strips, rows.max(axis=0), _crowded(P, strip))
+    return promised_us(P, strips, rows.max(axis=0), _crowded(P, strip), crowded_step_us)
 
 
-def promised_us(P: Pattern, strips: Strips, widest: Any, crowded: int) -> float:
+def promised_us(
+    P: Pattern, strips: Strips, widest: Any, crowded: int, crowded_step_us: float
+) -> float:
     """The same, from the rows of the widest strip in each level and the number of crowded rows."""
-    if crowded > 0.02 * P.n:
-        return np.inf
+    step_us = STEP_US if crowded <= 0.02 * P.n else crowded_step_us
     path = int((-(-widest // LANES)).sum())
     hops = min(strips.hops, len(widest) - 1)
-    return STEP_US * path + HOP_US * hops + ROW_US * P.n + ENTRY_US * len(P.indices)
+    return step_us * path + HOP_US * hops + ROW_US * P.n + ENTRY_US * len(P.indices)
 
 
 def _crowded(P: Pattern, strip: Any) -> int:

@@ -33,11 +33,16 @@ def columns(P: Pattern, most: int) -> list[Strips]:
     return (_columns_cuda if on_gpu(P.indptr) else host.columns)(P, most)
 
 
-def predictions(P: Pattern, found: Levels, candidates: Sequence[Strips]) -> list[float]:
+def predictions(
+    P: Pattern,
+    found: Levels,
+    candidates: Sequence[Strips],
+    crowded_step_us: float = np.inf,
+) -> list[float]:
     """Predicted time of a solve in each of some strips, in microseconds."""
     if on_gpu(P.indptr):
-        return _predictions_cuda(P, found, candidates)
-    return [host.predicted_us(P, found, strips) for strips in candidates]
+        return _predictions_cuda(P, found, candidates, crowded_step_us)
+    return [host.predicted_us(P, found, strips, crowded_step_us) for strips in candidates]
 
 
 def in_steps(P: Pattern, found: Levels, strips: Strips) -> Steps:
@@ -79,7 +84,9 @@ def _columns_cuda(P: Pattern, most: int) -> list[Strips]:
     return found
 
 
-def _predictions_cuda(P: Pattern, found: Levels, candidates: Sequence[Strips]) -> list[float]:
+def _predictions_cuda(
+    P: Pattern, found: Levels, candidates: Sequence[Strips], crowded_step_us: float
+) -> list[float]:
     """All candidates are counted before the host reads what came of them, in one transfer."""
     xp, n, n_levels = namespace(P.indptr), P.n, found.n_levels
     tried = [s for s in candidates if n and s.count * n_levels <= MOST_RUNS]
@@ -92,13 +99,13 @@ def _predictions_cuda(P: Pattern, found: Levels, candidates: Sequence[Strips]) -
         threads = -(-strips.count // STRIPS_A_THREAD) * n_levels
         _launch("widest_strips", threads, strips.count, n_levels, rows, counts[1:])
     told = dict(zip(map(id, tried), cuda.to_host(counted), strict=True))
-    return [_promised(P, strips, told.get(id(strips))) for strips in candidates]
+    return [_promised(P, strips, told.get(id(strips)), crowded_step_us) for strips in candidates]
 
 
-def _promised(P: Pattern, strips: Strips, counts: Any) -> float:
+def _promised(P: Pattern, strips: Strips, counts: Any, crowded_step_us: float) -> float:
     if counts is None:
         return np.inf
-    return promised_us(P, strips, counts[1:], int(counts[0]))
+    return promised_us(P, strips, counts[1:], int(counts[0]), crowded_step_us)
 
 
 def _in_steps_cuda(P: Pattern, found: Levels, strips: Strips) -> Steps:

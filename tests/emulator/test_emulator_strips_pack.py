@@ -95,15 +95,16 @@ def test_far_entries_of_levels_that_fall_along_a_row_are_sorted():
         assert_same(split, strips.split_entries(T, found, steps, (2,)))
 
 
+@pytest.mark.parametrize("crowded_us", [np.inf, 0.25])
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("name", NAMES)
-def test_predictions_are_those_of_the_cpu(name, lower):
+def test_predictions_are_those_of_the_cpu(name, lower, crowded_us):
     T = made(name, lower)
     found = levels(T)
     candidates = [strips.ranges(T, count) for count in (1, 2, 7, 64)] + strips.columns(T, 16)
-    expected = [strips.predicted_us(T, found, candidate) for candidate in candidates]
+    expected = [strips.predicted_us(T, found, candidate, crowded_us) for candidate in candidates]
     with Device(seed=len(name), resident=3), mock.patch.object(strips_pack, "COUNTING", 100):
-        assert strips_pack._predictions_cuda(T, found, candidates) == expected
+        assert strips_pack._predictions_cuda(T, found, candidates, crowded_us) == expected
 
 
 def test_nothing_is_predicted_where_there_are_too_many_runs():
@@ -116,7 +117,7 @@ def test_nothing_is_predicted_where_there_are_too_many_runs():
         mock.patch.multiple(strips_pack, **most),
     ):
         candidates = [few, strips.ranges(T, 2)]
-        first, second = strips_pack._predictions_cuda(T, found, candidates)
+        first, second = strips_pack._predictions_cuda(T, found, candidates, np.inf)
         assert first == strips.predicted_us(T, found, few) < np.inf
         assert second == strips.predicted_us(T, found, candidates[1]) == np.inf
 

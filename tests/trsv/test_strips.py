@@ -6,12 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import PATTERNS, as_triangle, chain, dense, grid, triangle
+from cases import PATTERNS, as_triangle, band, chain, dense, grid, triangle
 
 from gpuilu.dag import levels
 from gpuilu.trsv import blocked
 from gpuilu.trsv.strips import (
     CLOSE,
+    CROWDED_STEP_US,
     LANES,
     WINDOW,
     _crowded,
@@ -114,9 +115,19 @@ def test_crowded_rows_are_those_with_many_entries_in_their_own_strip(name, n_str
     assert _crowded(T, strip) == np.count_nonzero(np.array(inside) > CLOSE)
 
 
-def test_rows_with_many_entries_in_their_own_strip_have_no_prediction():
+def test_rows_with_many_entries_in_their_own_strip_are_predicted_only_with_a_step_of_their_own():
     T = made(dense(40))
-    assert predicted_us(T, levels(T), ranges(T, 1)) == np.inf
+    found, traffic = levels(T), 3.5e-5 * 40 + 5e-6 * 780
+    assert predicted_us(T, found, ranges(T, 1)) == np.inf
+    assert predicted_us(T, found, ranges(T, 1), 0.5) == pytest.approx(traffic + 0.5 * 40)
+
+
+def test_where_the_rows_of_all_strips_are_crowded_some_are_taken_with_their_prediction():
+    T = made(band(600, 20))
+    us, strips = blocked.predicted(T)
+    assert strips.count == 2
+    assert us == predicted_us(T, levels(T), strips, CROWDED_STEP_US) < np.inf
+    assert blocked.predicted(made(dense(600)))[0] == np.inf
 
 
 @pytest.mark.parametrize("lower", [True, False])
