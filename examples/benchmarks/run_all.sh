@@ -3,10 +3,10 @@
 #
 #   bash examples/benchmarks/run_all.sh FOLDER [STEP...]
 #
-# Steps, with what they take on one H100 and 16 cores: fast13 (estimated 150 s, of which 45 s compile
-# the kernels on a fresh machine), papers, apply, nrhs16, shares, setup (not yet run; estimated 100,
-# 50, 20, 35, 25 s); without a step these six, and then amg (135 s, most of it pyamg). Each writes
-# FOLDER/STEP.json after every case and goes on where that ends. Matrices are built once and kept in
+# Steps, with the seconds they took on one H100 and 16 cores, matrices and most kernels being there
+# already: fast13 105, setup 14, apply 77, nrhs16 22; estimated: papers 90, shares 40; without a step
+# these six, and then amg (135, most of it pyamg). Building all matrices takes some 100 s on 4 cores. Each
+# writes FOLDER/STEP.json after every case and goes on where that ends. Matrices are built once, in
 # FOLDER/matrices.
 #
 # PYTHON is the interpreter; COMMIT what the records say the commit is, where git cannot.
