@@ -52,7 +52,7 @@ report "${plain[@]}" || exit 1
 
 # initcheck has to see CuPy's kernels write what ours read; that CuPy itself reads memory that it never
 # wrote, on purpose, must not count: only errors in this package's kernels do.
-initcheck() { # DTYPE
+initcheck() { # DTYPE, or "planted"
     local log="$logs/initcheck-$1.full"
     compute-sanitizer --tool initcheck --print-limit 100000 python3 tests/gpu/sanitize.py "$1" \
         >"$log" 2>&1
@@ -65,6 +65,9 @@ initcheck() { # DTYPE
 }
 export -f initcheck
 export logs
+
+# That this finds what it is to find.
+start planted bash -c "initcheck planted"
 
 jobs=()
 for tool in "${tools[@]}"; do
@@ -92,5 +95,13 @@ done
 wait
 report "${jobs[@]}"
 status=$?
+read -r found _ <"$logs/planted.end"
+if ((found == 9)); then
+    echo "planted: initcheck finds a kernel that reads what nobody wrote"
+else
+    echo "planted: FAILED, initcheck misses a kernel that reads what nobody wrote"
+    cat "$logs/planted.log"
+    status=1
+fi
 echo "the logs are in $logs"
 exit "$status"
