@@ -488,6 +488,23 @@ def test_grids_are_sized_by_the_multiprocessors_that_a_stream_owns(monkeypatch):
     assert cuda.multiprocessors(0) == 132
 
 
+def test_a_part_of_a_card_is_measured_in_a_process_of_its_own(monkeypatch, tmp_path):
+    seen, told = [], []
+
+    def not_back(function, request, problem, A, share, lacking, card, *, seconds):
+        seen.append((function, share, seconds))
+        raise TimeoutError("not back")
+
+    monkeypatch.setattr(runs, "apart", not_back)
+    monkeypatch.setattr(runs, "_release", lambda device: None)
+    request = runs.Request("cuda:0", ("row",), shares=(0.25, 0.5), budget_s=1.0, scale=1e-3)
+    record = Record(tmp_path / "record.json", {"card": "a card"})
+    with prepare.prepared([CASES["road_1M"]], 1e-3, folder=tmp_path) as store:
+        assert runs.run(request, [CASES["road_1M"]], store, record, told.append) == 2
+    assert seen == [(runs._measured, share, 92.0) for share in (0.25, 0.5)]
+    assert "25% of the card: TimeoutError: not back" in told[0]
+
+
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
 def test_a_share_beyond_the_card_is_an_error(share):
     with (
