@@ -31,19 +31,20 @@ def _blocked() -> list[str]:
         f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{far},{columns},{unit}>"
         for f, v in PAIRS
         for K in WIDTHS[f]
-        for far, columns in _strips(v)
+        for far, columns in _strips(f, v)
         for unit in ("true", "false")
     ] + [
         f"{kernel}<{VALUE_TYPES[v]}>"
-        for kernel in ("strips_enter", "strips_leave", "strips_refresh")
+        for kernel in ("strips_enter", "strips_leave", "strips_refresh", "strips_entries")
         for v in VALUES
-    ]
+    ] + [f"strips_records<{VALUE_TYPES[f]},{K}>" for f in WIDTHS for K in WIDTHS[f]]
 
 
-def _strips(vector: str) -> list[tuple[int, int]]:
+def _strips(factors: str, vector: str) -> list[tuple[int, int]]:
     """(far entries polled at once, columns)."""
-    few = [(2, 1), (2, columns_at_once(vector))]
-    return few if vector == "D" else [*few, (5, 1)]
+    copied = [(3, 1)] if factors == vector != "D" else []
+    more = [] if vector == "D" else [(5, 1)]
+    return [(2, 1), (2, columns_at_once(vector)), *copied, *more]
 
 
 def _dense_block() -> list[str]:

@@ -131,10 +131,54 @@ __device__ __forceinline__ void write_shared(SharedAddress at, const T& value) {
         asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(w[0]), "r"(w[1]),
                      "r"(w[2]), "r"(w[3]));
 }
+// BYTES (4, 8 or 16) from global to shared memory past the registers. The data are there, for this
+// thread, after it has waited for all of its committed groups of copies but the LEFT latest. Before
+// sm_80 they are there at once.
+template <int BYTES>
+__device__ __forceinline__ void copy_async(SharedAddress to, const void* from) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16);
+    const u64 source = __cvta_generic_to_global(from);
+#if __CUDA_ARCH__ >= 800
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(source) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(source), "n"(BYTES)
+                     : "memory");
+#else
+#pragma unroll
+    for (int i = 0; i < BYTES; i += 4) {
+        u32 w;
+        asm volatile("ld.global.u32 %0, [%1];" : "=r"(w) : "l"(source + i) : "memory");
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + i), "r"(w) : "memory");
+    }
+#endif
+}
+__device__ __forceinline__ void copy_async_commit() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int LEFT>
+__device__ __forceinline__ void copy_async_wait() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
 __device__ __forceinline__ u32 load_acquire_shared(SharedAddress at) {
     u32 v;
     asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
     return v;
+}
+__device__ __forceinline__ void store_release_shared(SharedAddress at, u32 v) {
+    asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
+}
+__device__ __forceinline__ u32 load_relaxed_shared(SharedAddress at) {
+    u32 v;
+    asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_relaxed_shared(SharedAddress at, u32 v) {
+    asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
 }
 // The same value, in a register: the compiler can neither see where it came from nor compute it anew.
 __device__ __forceinline__ u32 kept(u32 v) {

@@ -1,5 +1,6 @@
 // T x = b, rows in strips, one block a strip: inside a block the values go through shared memory.
 #include "entries.cuh"
+#include "strips_copied.cuh"
 #include "sweep.cuh"
 
 namespace gpuilu {
@@ -19,8 +20,9 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
 }
 
 // Threads of a block, at most: the fewer registers a gatherer needs, the more of them there are.
+// blocked.py says the same.
 template <class V, int FAR, int C>
-constexpr int MOST_THREADS = FAR == 2 && C == 1 && sizeof(V) <= 8 ? 640 : 512;
+constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 512;
 
 // Solve T x = b for b and y by position, (n_positions, nrhs); y, marked "not ready" before, carries the
 // values between strips. One block a strip and C right-hand sides; warp 0 sweeps, the others
@@ -40,8 +42,10 @@ constexpr int MOST_THREADS = FAR == 2 && C == 1 && sizeof(V) <= 8 ? 640 : 512;
 // Source: own; monotone cuts, and the value as its own mark after Dufrechou and Ezzatti 2018.
 template <class F, class V, int K, int FAR, int C, bool UNIT>
 __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
-    strips_solve(Strips<F> T, const V* b, V* y, int nrhs, Launch launch) {
+    strips_solve(Strips<F> T, const V* b, V* y, int nrhs, int ring_steps, Launch launch) {
     __shared__ Hall<V, K, C> hall;
+    extern __shared__ Pack<u64, 2> room[];
+    const Ring<V, K, C> ring{reinterpret_cast<RingStep<V, K, C>*>(room), u32(ring_steps) - 1};
     const int lane = kept(threadIdx.x & 31), warp = same_in_warp(threadIdx.x / 32);
     const Role role = role_of(warp, blockDim.x / 32);
     const int groups = (nrhs + C - 1) / C;
@@ -56,14 +60,20 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
         const Columns<V, C> on{b, y, nrhs, int(ticket % u32(groups)) * C};
         const u32 begin = same_in_warp(T.step_ptr[strip]);
         const u32 count = same_in_warp(T.step_ptr[strip + 1]) - begin;
-        if (threadIdx.x < Hall<V, K, C>::RING) hall.filled[threadIdx.x] = 0;
+        for (u32 k = threadIdx.x; k < MOST_STEPS; k += blockDim.x) hall.filled[k] = 0;
         if (threadIdx.x == 0) hall.swept = 0;
         __syncthreads();
         if (role.task == SWEEP)
-            sweep<F, V, K, C, UNIT>(T, count, begin, on, hall, launch, patience, lane);
-        else if (role.task == GATHER)
-            gather<FAR, UNIT>(T, count, begin, role.number, role.of, on, hall, launch, patience,
-                              lane);
+            sweep<F, V, K, C, UNIT>(T, count, begin, on, hall, ring, launch, patience, lane);
+        else if (role.task == GATHER) {
+            if constexpr (FAR == COPIED) {
+                auto stages = reinterpret_cast<Stage<V>*>(ring.steps + ring_steps);
+                gather_copied<UNIT>(T, count, begin, role.number, role.of, on, hall, ring,
+                                    stages[role.number], launch, patience, lane);
+            } else
+                gather<FAR, UNIT>(T, count, begin, role.number, role.of, on, hall, ring, launch,
+                                  patience, lane);
+        }
     }
 }
 

@@ -7,16 +7,19 @@ namespace gpuilu {
 
 using u16 = unsigned short;
 
-constexpr int WINDOW = 512;   // latest values of a strip that its block keeps in shared memory
-constexpr u32 PAUSE_NS = 100; // between polls that nobody waits for
-constexpr int SHARED = 48 * 1024;
+constexpr int WINDOW = 512;    // latest values of a strip that its block keeps in shared memory
+constexpr u32 PAUSE_NS = 100;  // between polls that nobody waits for
+constexpr u32 MOST_STEPS = 64; // in the ring
 
 // The triangle as `strips_solve` reads it, rows by position in the order in which they are solved. Strip
 // t is steps step_ptr[t] .. step_ptr[t + 1]; step q is positions step_start[q] .. step_start[q + 1], 32 at
 // most, of rows that do not depend on each other, one a lane. `row` is the row in x, or -1 for a
 // segment of a long row: no b and a unit diagonal. A row's latest K dependencies in its own strip
 // are `near`, as slots of the window (WINDOW: none); the others are `far`, as positions. `scale`
-// is 1 / diagonal, or zero where only the division is safe; `diag` is in the order of x.
+// is 1 / diagonal, or zero where only the division is safe; `diag` is in the order of x. `info`,
+// `records` (RingStep, with scale for r) and `far_entries` say the same for gatherers that copy
+// (strips_copied.cuh).
+struct StepInfo;
 template <class F>
 struct Strips {
     int n_strips;
@@ -24,6 +27,8 @@ struct Strips {
     const F* far_data;
     const u16* near_slot;
     const F *near_data, *scale, *diag;
+    const StepInfo* info;
+    const void *records, *far_entries;
 };
 
 // Columns c0 .. c0 + C of (n_positions, nrhs) arrays; with C = 1 there is only one.
@@ -45,8 +50,7 @@ struct alignas(sizeof(T) * K < 16 ? sizeof(T) * K : 16) Pack {
     T v[K];
 };
 
-// Two 16-bit slots a word, unpacked only where they are used: sooner would be to wait for them. In the
-// ring they are bytes from the window's begin.
+// Two 16-bit slots a word, unpacked only where they are used: sooner would be to wait for them.
 template <int K>
 using Slots = Pack<u32, K / 2>;
 template <int K>
@@ -54,23 +58,29 @@ __device__ u32 slot_of(const Slots<K>& slots, int k) {
     return slots.v[k / 2] >> 16 * (k % 2) & 0xffffu;
 }
 
-// What the warps of a block share. The ring holds, for the steps to come, what a row needs from
-// elsewhere: r = b - (sum over far entries), its near entries and their slots, all of it divided by
-// the diagonal.
+// What the ring holds for a step to come: r = b - (sum over far entries), near entries and their slots;
+// all of it divided by the diagonal where that is safe.
+template <class V, int K, int C>
+struct alignas(16) RingStep {
+    Pack<V, K> value[32];
+    Slots<K> slots[32];
+    V r[C * 32];
+    u32 far[C == 1 ? 32 : 4]; // of records alone: which far entries of the step are the row's
+};
+
+// What the warps of a block share, beside the ring of `mask` + 1 steps.
 template <class V, int K, int C>
 struct Hall {
-    static constexpr int STEP = 32 * int(sizeof(V) * (K + C) + sizeof(Slots<K>) + 1);
-    static constexpr int FREE = SHARED - int(sizeof(V)) * (WINDOW + 1) * C - 64;
-    static constexpr u32 RING = FREE >= 32 * STEP ? 32 : FREE >= 16 * STEP ? 16 : 8;
-    static_assert(WINDOW * sizeof(V) * C < 1 << 16, "16-bit offsets");
-    Pack<V, K> value[RING * 32];
-    Slots<K> slots[RING * 32];
-    V r[RING * C * 32];
     V window[(WINDOW + 1) * C];
-    Pack<u32, 2> place[RING]; // first position of the step, and how many there are
-    u32 filled[RING];         // 1 + the step that the ring holds there, and DIVIDE
-    u32 swept;                // steps that are swept
+    Pack<u32, 2> place[MOST_STEPS]; // first position of the step, and how many there are
+    u32 filled[MOST_STEPS];         // 1 + the step that the ring holds there, and DIVIDE
+    u32 swept;                      // steps that are swept
     u32 ticket;
+};
+template <class V, int K, int C>
+struct Ring {
+    RingStep<V, K, C>* steps;
+    u32 mask;
 };
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
 
@@ -139,31 +149,46 @@ __device__ void load_right(const Columns<V, C>& on, const Gathered<F, K, FAR>& g
         b[c] = u32(lane) < g.rows && on.has(c) ? on.b[on.at(g.start + lane, c)] : V(0);
 }
 
+// Where the values of a batch are; bit e * C + c: entry e is there, for column c.
+template <class F, class V, int FAR, int C>
+__device__ u32 ask(const Batch<F, FAR>& batch, const Columns<V, C>& on, const V* (&slot)[FAR * C]) {
+    u32 wanted = 0;
+#pragma unroll
+    for (int e = 0; e < FAR; ++e)
+#pragma unroll
+        for (int c = 0; c < C; ++c) {
+            slot[e * C + c] = on.y + on.at(batch.position[e], c);
+            if (batch.position[e] >= 0 && on.has(c)) wanted |= 1u << (e * C + c);
+        }
+    return wanted;
+}
+
+// s -= sum over a batch.
+template <class F, class V, int FAR, int C>
+__device__ void subtract(const Batch<F, FAR>& batch, u32 wanted, const V (&value)[FAR * C],
+                         V (&s)[C]) {
+#pragma unroll
+    for (int e = 0; e < FAR; ++e)
+#pragma unroll
+        for (int c = 0; c < C; ++c)
+            if (wanted >> (e * C + c) & 1u)
+                s[c] = minus_product(s[c], V(batch.value[e]), value[e * C + c]);
+}
+
+// s -= sum over the far entries of a row, of which g has the first batch.
 template <class F, class V, int K, int FAR, int C>
 __device__ void subtract_far(const Strips<F>& T, Gathered<F, K, FAR>& g, const Columns<V, C>& on,
                              V (&s)[C], Launch launch, Patience& patience, int lane) {
     for (int first = g.begin; __any_sync(FULL_WARP, first < g.end); first += FAR) {
         const V* slot[FAR * C];
         V value[FAR * C];
-        u32 wanted = 0;
-#pragma unroll
-        for (int e = 0; e < FAR; ++e)
-#pragma unroll
-            for (int c = 0; c < C; ++c) {
-                slot[e * C + c] = on.y + on.at(g.batch.position[e], c);
-                if (g.batch.position[e] >= 0 && on.has(c)) wanted |= 1u << (e * C + c);
-            }
+        const u32 wanted = ask(g.batch, on, slot);
         // Where there may be many, the next batch is read while this one's values are waited for.
         Batch<F, FAR> after;
         const bool more = __any_sync(FULL_WARP, first + FAR < g.end);
         if (FAR > 2 && more) load_batch(T, first + FAR, g.end, after);
         await(slot, wanted, value, launch, patience, lane);
-#pragma unroll
-        for (int e = 0; e < FAR; ++e)
-#pragma unroll
-            for (int c = 0; c < C; ++c)
-                if (wanted >> (e * C + c) & 1u)
-                    s[c] = minus_product(s[c], V(g.batch.value[e]), value[e * C + c]);
+        subtract(g.batch, wanted, value, s);
         if (!more) return;
         if (FAR <= 2) load_batch(T, first + FAR, g.end, after);
         g.batch = after;
@@ -179,38 +204,61 @@ __device__ V reciprocal(const Strips<F>& T, const Gathered<F, K, FAR>& g, int la
     return row < 0 ? V(1) : over(V(1), V(T.diag[row]));
 }
 
+// s times the reciprocal diagonal of each row where that is safe; whether it is not for some row.
+template <bool UNIT, class V, int C>
+__device__ bool scale_rows(V& inverse, V (&s)[C]) {
+    const bool divide = !UNIT && __any_sync(FULL_WARP, is_zero(inverse));
+    if (is_zero(inverse)) inverse = V(1);
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+        if (!UNIT) s[c] = times(s[c], inverse);
+    return divide;
+}
+
+// The last of step q into the ring, and tell.
+template <class V, int K, int C>
+__device__ void finish(u32 q, u32 start, u32 rows, bool divide, const V (&s)[C],
+                       Hall<V, K, C>& hall, Ring<V, K, C> ring, int lane) {
+    const u32 at = q & ring.mask;
+#pragma unroll
+    for (int c = 0; c < C; ++c) ring.steps[at].r[c * 32 + lane] = s[c];
+    if (lane == 0) hall.place[at] = {start, rows};
+    __syncwarp();
+    if (lane == 0) store_release_shared(hall.filled + at, (q + 1) | (divide ? DIVIDE : 0u));
+}
+
 // Put step q into the ring.
 template <bool UNIT, class F, class V, int K, int FAR, int C>
 __device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K, FAR>& g, V (&s)[C],
-                     Hall<V, K, C>& hall, int lane) {
-    const u32 at = q % Hall<V, K, C>::RING;
+                     Hall<V, K, C>& hall, Ring<V, K, C> ring, int lane) {
+    RingStep<V, K, C>& step = ring.steps[q & ring.mask];
     V inverse = reciprocal<V, UNIT>(T, g, lane);
-    const bool divide = !UNIT && __any_sync(FULL_WARP, is_zero(inverse));
-    if (divide) inverse = V(1);
+    const bool divide = scale_rows<UNIT>(inverse, s);
     Pack<V, K> value;
 #pragma unroll
     for (int k = 0; k < K; ++k)
         value.v[k] = UNIT ? V(g.near_value.v[k]) : times(V(g.near_value.v[k]), inverse);
-    hall.value[at * 32 + lane] = value;
-    Slots<K> slots;
-#pragma unroll
-    for (int k = 0; k < K / 2; ++k) slots.v[k] = g.slots.v[k] * u32(sizeof(V) * C);
-    hall.slots[at * 32 + lane] = slots;
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
-        if (!UNIT) s[c] = times(s[c], inverse);
-        hall.r[(at * C + c) * 32 + lane] = s[c];
+    step.value[lane] = value;
+    step.slots[lane] = g.slots;
+    finish(q, g.start, g.rows, divide, s, hall, ring, lane);
+}
+
+// Wait until the place of step q in the ring is free. False if the launch is abandoned.
+template <class V, int K, int C>
+__device__ bool await_place(u32 q, const Hall<V, K, C>& hall, Ring<V, K, C> ring, Launch launch,
+                            Patience& patience, int lane) {
+    while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + ring.mask < q)) {
+        if (patience.exhausted(launch, lane)) return false;
+        __nanosleep(PAUSE_NS);
     }
-    if (lane == 0) hall.place[at] = {g.start, g.rows};
-    __syncwarp();
-    if (lane == 0) store_release_shared(hall.filled + at, (q + 1) | (divide ? DIVIDE : 0u));
+    return true;
 }
 
 // Steps g, g + gatherers, ... of the `count` steps of a strip, of which `begin` is the first.
 template <int FAR, bool UNIT, class F, class V, int K, int C>
 __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gatherers,
-                       const Columns<V, C>& on, Hall<V, K, C>& hall, Launch launch,
-                       Patience& patience, int lane) {
+                       const Columns<V, C>& on, Hall<V, K, C>& hall, Ring<V, K, C> ring,
+                       Launch launch, Patience& patience, int lane) {
     const u32 last = begin + count;
     Gathered<F, K, FAR> current, next;
     V s[C], b[C];
@@ -222,12 +270,8 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
     for (u32 q = g; q < count; q += gatherers) {
         Gathered<F, K, FAR> after;
         subtract_far(T, current, on, s, launch, patience, lane);
-        while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q))
-            if (patience.exhausted(launch, lane))
-                return;
-            else
-                __nanosleep(PAUSE_NS);
-        fill<UNIT>(T, q, current, s, hall, lane);
+        if (!await_place(q, hall, ring, launch, patience, lane)) return;
+        fill<UNIT>(T, q, current, s, hall, ring, lane);
         // Only now: a poll would wait for all loads before it, and the sweeper for the filling.
         load_batch(T, next.begin, next.end, next.batch);
         load_right(on, next, lane, b);

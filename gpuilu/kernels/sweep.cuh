@@ -5,30 +5,32 @@
 
 namespace gpuilu {
 
+constexpr int POLLS = 32; // of the flags of the next four steps, before they are swept one by one
+
 // Where four steps side by side in the ring are in shared memory, for this lane.
 template <class V, int K, int C>
 struct Round {
-    SharedAddress value, slots, r, place, filled;
+    SharedAddress step, place;
 };
 
 // Where the ring is.
 template <class V, int K, int C>
 struct Places {
     Round<V, K, C> first;
-    SharedAddress window;
+    SharedAddress filled, swept, window;
+    u32 mask;
 
-    __device__ Places(const Hall<V, K, C>& hall, int lane)
-        : first{kept(shared_address(hall.value + lane)), kept(shared_address(hall.slots + lane)),
-                kept(shared_address(hall.r + lane)), kept(shared_address(hall.place)),
-                kept(shared_address(hall.filled))},
-          window(kept(shared_address(hall.window))) {}
+    __device__ Places(const Hall<V, K, C>& hall, Ring<V, K, C> ring)
+        : first{kept(shared_address(ring.steps)), kept(shared_address(hall.place))},
+          filled(kept(shared_address(hall.filled))), swept(kept(shared_address(&hall.swept))),
+          window(kept(shared_address(hall.window))), mask(kept(ring.mask)) {}
 
-    __device__ Round<V, K, C> at(u32 ring) const {
-        return {first.value + ring * 32 * u32(sizeof(Pack<V, K>)),
-                first.slots + ring * 32 * u32(sizeof(Slots<K>)),
-                first.r + ring * 32 * u32(sizeof(V) * C), first.place + ring * 8,
-                first.filled + ring * 4};
+    // Of the round that begins with step q, a multiple of four.
+    __device__ Round<V, K, C> round(u32 q) const {
+        const u32 at = q & mask;
+        return {first.step + at * u32(sizeof(RingStep<V, K, C>)), first.place + at * 8};
     }
+    __device__ SharedAddress flag(u32 q) const { return filled + (q & mask) * 4; }
 };
 
 template <class V, int K, int C>
@@ -41,14 +43,17 @@ struct Work {
 
 // What the ring holds at place `at` of a round; anything if it does not hold that step yet.
 template <class V, int K, int C>
-__device__ void take(bool held, const Round<V, K, C>& round, u32 at, Work<V, K, C>& work) {
-    const u32 first = at * 32;
-    work.slots = read_shared_if<Slots<K>>(held, round.slots + first * u32(sizeof(Slots<K>)));
-    work.value = read_shared_if<Pack<V, K>>(held, round.value + first * u32(sizeof(Pack<V, K>)));
+__device__ void take(bool held, const Round<V, K, C>& round, u32 at, Work<V, K, C>& work,
+                     int lane) {
+    using Step = RingStep<V, K, C>;
+    constexpr u32 SLOTS = u32(sizeof(Step::value)), R = SLOTS + u32(sizeof(Step::slots));
+    const SharedAddress step = round.step + at * u32(sizeof(Step));
+    work.slots = read_shared_if<Slots<K>>(held, step + SLOTS + lane * u32(sizeof(Slots<K>)));
+    work.value = read_shared_if<Pack<V, K>>(held, step + lane * u32(sizeof(Pack<V, K>)));
     work.place = read_shared_if<Pack<u32, 2>>(held, round.place + at * 8);
 #pragma unroll
     for (int c = 0; c < C; ++c)
-        work.r[c] = read_shared_if<V>(held, round.r + (first * C + c * 32) * u32(sizeof(V)));
+        work.r[c] = read_shared_if<V>(held, step + R + (c * 32 + lane) * u32(sizeof(V)));
 }
 
 // What an abandoned launch leaves: NaN for all rows from step q of a strip on.
@@ -70,32 +75,25 @@ __noinline__ __device__ V divided(const int* row_at, const F* diag, u32 position
     return row < 0 ? s : over(s, V(diag[row]));
 }
 
-// s / diagonal for the rows of a step that the gatherers could not scale.
+// s / diagonal for those rows of a step that could not be scaled.
 template <class F, class V, int C>
 __device__ void divide_step(const Strips<F>& T, u32 position, V (&s)[C]) {
+    if (!is_zero(T.scale[position])) return;
     for (int c = 0; c < C; ++c) s[c] = divided(T.row, T.diag, position, s[c]);
 }
 
-// Where the sweeper of a strip is: in step q of `count`, some rows of which are to be divided if `divide`.
-// `next` is the flag of the step behind it as it was last seen, `held` whether it told of that step.
-struct Progress {
-    u32 q, count, divide, next, held;
-};
-
-// Whether the ring holds step q.
-__device__ inline bool holds(u32 filled, u32 q) {
-    return !__any_sync(FULL_WARP, (filled & ~DIVIDE) != q + 1);
-}
-
-// Bit l: the ring holds step q + l; some of its rows are to be divided.
+// Bit l of `held`: the ring holds step q + l; of `divide`: some of its rows are to be divided.
 struct Ahead {
     u32 held, divide;
 
+    __device__ bool holds(int l) const { return held >> l & 1u; }
+    __device__ bool divides(int l) const { return divide >> l & 1u; }
     // Four steps from q on, and the one behind them, that need no looking.
     __device__ bool four() const { return (held & 0x1e) == 0x1e && !(divide & 0xf); }
+    __device__ Ahead from(int l) const { return {held >> l, divide >> l}; }
 };
 
-// From each lane's flag; what one lane acquired all lanes may read.
+// From each lane's flag, that of step q + lane; what one lane acquired all lanes may read.
 __device__ inline Ahead look_ahead(u32 filled, u32 q, int lane) {
     const Ahead ahead{__ballot_sync(FULL_WARP, (filled & ~DIVIDE) == q + lane + 1),
                       __ballot_sync(FULL_WARP, filled >= DIVIDE)};
@@ -131,7 +129,8 @@ __device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots
     for (int k = 0; k < K; ++k)
 #pragma unroll
         for (int c = 0; c < C; ++c)
-            x[k][c] = read_shared<V>(places.window + slot_of<K>(slots, k) + c * u32(sizeof(V)));
+            x[k][c] =
+                read_shared<V>(places.window + (slot_of<K>(slots, k) * C + c) * u32(sizeof(V)));
 }
 
 // x = r - sum over near entries; where the window keeps it.
@@ -150,108 +149,146 @@ __device__ SharedAddress substitute(const Places<V, K, C>& places, const Work<V,
     return places.window + solved.position % WINDOW * u32(sizeof(V) * C);
 }
 
-// One step of rows, whose `work` was taken from the ring, when the ring holds the step behind it, at
-// place AT of `behind`, and nothing is to be divided. While the values come from the window, the
-// step behind is taken and the results of the step before are told.
-template <int AT, class V, int K, int C>
-__device__ void sweep_on(const Columns<V, C>& on, const Places<V, K, C>& places,
-                         const Round<V, K, C>& behind, Solved<V, C>& solved,
-                         const Work<V, K, C>& work, Work<V, K, C>& next, int lane) {
+// Where the sweeper of a strip is: in step q, a multiple of four, whose work was taken from the ring; what
+// came out of the one before is still to be told.
+template <class V, int K, int C>
+struct Sweep {
+    u32 q;
+    Ahead ahead;
+    Work<V, K, C> work;
+    Solved<V, C> solved;
+};
+
+// Step q + L, when the ring holds the step behind it and nothing is to be divided. While the values come
+// from the window, the step behind is taken and the results of the step before are told. With LOOK
+// the flags are read as well.
+template <int L, bool LOOK, class V, int K, int C>
+__device__ __forceinline__ void sweep_on(const Columns<V, C>& on, const Places<V, K, C>& places,
+                                         const Round<V, K, C>& behind, SharedAddress flag,
+                                         Solved<V, C>& solved, const Work<V, K, C>& work,
+                                         Work<V, K, C>& next, u32& filled, int lane) {
     V x[K][C];
     read_window(places, work.slots, x);
-    take(true, behind, AT, next);
+    take(true, behind, (L + 1) % 4, next, lane);
     solved.tell(on);
+    if (LOOK) filled = load_relaxed_shared(flag);
     solved.remember(substitute(places, work, x, solved, lane));
 }
 
-// The same when that is not known. False if it was the last step, or the launch is abandoned. The flag
-// of the step after the one behind is read as well, at place AFTER of `after`. If the step behind was
-// not there when its flag was read, this one is told at once and the flag waited for; that it is
-// told again does no harm.
-template <int AT, int AFTER, class F, class V, int K, int C>
-__device__ bool sweep_step(const Strips<F>& T, const Columns<V, C>& on,
-                           const Places<V, K, C>& places, const Round<V, K, C>& behind,
-                           const Round<V, K, C>& after, Progress& at, Solved<V, C>& solved,
-                           const Work<V, K, C>& work, Work<V, K, C>& next, Launch launch,
-                           Patience& patience, int lane) {
-    V x[K][C];
-    read_window(places, work.slots, x);
-    take(at.held, behind, AT, next);
-    const u32 seen = load_acquire_shared(after.filled + 4 * AFTER);
-    solved.tell(on);
-    const SharedAddress slot = substitute(places, work, x, solved, lane);
-    const u32 held_after = holds(seen, at.q + 2);
-    if (at.divide || !at.held) {
-        if (at.divide && solved.has_row) divide_step(T, solved.position, solved.x);
-        solved.remember(slot);
-        solved.tell(on);
-        if (!at.held) {
-            if (at.q + 1 == at.count) return false;
-            do {
-                if (patience.exhausted(launch, lane)) return false;
-                at.next = load_acquire_shared(behind.filled + 4 * AT);
-            } while (!holds(at.next, at.q + 1));
-            take(true, behind, AT, next);
-        }
+// Four steps at a time, as long as the ring holds them and the one behind.
+template <class V, int K, int C>
+__device__ __forceinline__ void sweep_fours(const Columns<V, C>& on, const Places<V, K, C>& places,
+                                            Sweep<V, K, C>& at, Launch launch, int lane) {
+    Round<V, K, C> here = places.round(at.q);
+    Work<V, K, C> other;
+    u32 filled;
+    while (at.ahead.four()) {
+        const Round<V, K, C> after = places.round(at.q + 4);
+        const SharedAddress flag = places.flag(at.q + 4 + lane);
+        sweep_on<0, false>(on, places, here, flag, at.solved, at.work, other, filled, lane);
+        sweep_on<1, true>(on, places, here, flag, at.solved, other, at.work, filled, lane);
+        sweep_on<2, false>(on, places, here, flag, at.solved, at.work, other, filled, lane);
+        sweep_on<3, false>(on, places, after, flag, at.solved, other, at.work, filled, lane);
+        at.q += 4;
+        here = after;
+        fence_block(); // acquires what the flags tell of, and releases what was read of the ring
+        at.ahead = look_ahead(filled, at.q, lane);
+        if (lane == 0) store_relaxed_shared(places.swept, at.q);
+        if (at.q % 256 == 0) note_progress(launch, lane);
     }
-    solved.remember(slot);
-    at.held = held_after;
-    at.divide = at.next & DIVIDE;
-    at.next = seen;
-    ++at.q;
+}
+
+// Wait a little for four steps and the one behind: they are worth it. The next may wait for what others
+// have from us, so they are told before, and wait for steps of this strip itself, so not for long.
+template <class V, int K, int C>
+__device__ bool await_four(const Places<V, K, C>& places, u32 count, const Columns<V, C>& on,
+                           Sweep<V, K, C>& at, int lane) {
+    if (at.q + 5 > count) return false;
+    at.solved.tell(on);
+    for (int poll = 0; poll < POLLS && !at.ahead.four(); ++poll)
+        at.ahead = look_ahead(load_acquire_shared(places.flag(at.q + lane)), at.q, lane);
+    return at.ahead.four();
+}
+
+// Step q + L, when it is not known whether the ring holds the step behind it. If it does not, this one is
+// told at once and the step behind waited for; that it is told again does no harm. False after the last
+// step, or if the launch is abandoned.
+template <int L, class F, class V, int K, int C>
+__device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on,
+                          const Places<V, K, C>& places, const Round<V, K, C>& behind,
+                          Sweep<V, K, C>& at, const Work<V, K, C>& work, Work<V, K, C>& next,
+                          Launch launch, Patience& patience, int lane) {
+    V x[K][C];
+    const SharedAddress flag = places.flag(at.q + lane);
+    read_window(places, work.slots, x);
+    take(at.ahead.holds(L + 1), behind, (L + 1) % 4, next, lane);
+    at.solved.tell(on);
+    const u32 filled = load_acquire_shared(flag);
+    const SharedAddress slot = substitute(places, work, x, at.solved, lane);
+    if (at.ahead.divides(L) && at.solved.has_row) divide_step(T, at.solved.position, at.solved.x);
+    at.solved.remember(slot);
+    const bool held = at.ahead.holds(L + 1);
+    at.ahead = look_ahead(filled, at.q, lane);
+    if (held) return true;
+    at.solved.tell(on);
+    if (at.q + L + 1 == count) return false;
+    while (!at.ahead.holds(L + 1)) {
+        if (patience.exhausted(launch, lane)) return false;
+        at.ahead = look_ahead(load_acquire_shared(flag), at.q, lane);
+    }
+    take(true, behind, (L + 1) % 4, next, lane);
     return true;
 }
 
-// The `count` steps of a strip, of which `begin` is the first; at least one. By fours where the ring
-// holds them, so that nothing is asked in between; else step by step, as soon as one is there.
+// Four steps, each as soon as it is there. False if that was all. Out of the way of the loop over fours,
+// which is twice as fast if the compiler sees it alone.
+template <class F, class V, int K, int C>
+__noinline__ __device__ bool sweep_singly(const Strips<F>& T, u32 count, const Columns<V, C>& on,
+                                          const Places<V, K, C>& places, Sweep<V, K, C>& memory,
+                                          Launch launch, Patience& patience, int lane) {
+    Sweep<V, K, C> at = memory;
+    const Round<V, K, C> here = places.round(at.q), after = places.round(at.q + 4);
+    Work<V, K, C> other;
+    u32 done = 0;
+    const bool more =
+        sweep_one<0>(T, count, on, places, here, at, at.work, other, launch, patience, lane) &&
+        (++done,
+         sweep_one<1>(T, count, on, places, here, at, other, at.work, launch, patience, lane)) &&
+        (++done,
+         sweep_one<2>(T, count, on, places, here, at, at.work, other, launch, patience, lane)) &&
+        (++done,
+         sweep_one<3>(T, count, on, places, after, at, other, at.work, launch, patience, lane));
+    at.q += more ? 4 : done;
+    at.ahead = at.ahead.from(4);
+    if (more && lane == 0) store_release_shared(places.swept, at.q);
+    if (at.q % 256 == 0) note_progress(launch, lane);
+    memory = at;
+    return more;
+}
+
+// The `count` steps of a strip, of which `begin` is the first; at least one. By fours, whose places in the
+// ring lie side by side: at once where the ring holds them, else one by one.
 template <class F, class V, int K, int C, bool UNIT>
 __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V, C>& on,
-                      Hall<V, K, C>& hall, Launch launch, Patience& patience, int lane) {
-    constexpr u32 RING = Hall<V, K, C>::RING;
-    static_assert(RING % 4 == 0);
-    const Places<V, K, C> places(hall, lane);
-    Solved<V, C> solved;
-    solved.position = solved.has_row = 0;
-    Work<V, K, C> a, b;
-    u32 filled;
-    while (!holds(filled = load_acquire_shared(places.first.filled), 0))
-        if (patience.exhausted(launch, lane)) return drain(T, 0, count, begin, on, hall, lane);
-    Progress at{0, count, 0, 0, 0};
-    Round<V, K, C> here = places.first;
-    take(true, here, 0, a);
-    Ahead ahead{0, filled >= DIVIDE};
-    while (true) {
-        const Round<V, K, C> after = places.at((at.q + 4) % RING);
-        const SharedAddress flag = places.first.filled + (at.q + 4 + lane) % RING * 4;
-        if (ahead.four()) {
-            sweep_on<1>(on, places, here, solved, a, b, lane);
-            filled = load_acquire_shared(flag);
-            sweep_on<2>(on, places, here, solved, b, a, lane);
-            ahead = look_ahead(filled, at.q + 4, lane);
-            sweep_on<3>(on, places, here, solved, a, b, lane);
-            sweep_on<0>(on, places, after, solved, b, a, lane);
-            at.q += 4;
-        } else {
-            at.divide = ahead.divide & 1u;
-            at.held = ahead.held >> 1 & 1u;
-            at.next = ahead.divide & 2u ? DIVIDE : 0u;
-            if (!sweep_step<1, 2>(T, on, places, here, here, at, solved, a, b, launch, patience,
-                                  lane) ||
-                !sweep_step<2, 3>(T, on, places, here, here, at, solved, b, a, launch, patience,
-                                  lane) ||
-                !sweep_step<3, 0>(T, on, places, here, after, at, solved, a, b, launch, patience,
-                                  lane) ||
-                !sweep_step<0, 1>(T, on, places, after, after, at, solved, b, a, launch, patience,
-                                  lane))
-                break;
-            ahead = look_ahead(load_acquire_shared(flag), at.q, lane);
-        }
-        here = after;
-        if (lane == 0) store_release_shared(&hall.swept, at.q);
-        if (at.q % 256 == 0) note_progress(launch, lane);
+                      Hall<V, K, C>& hall, Ring<V, K, C> ring, Launch launch, Patience& patience,
+                      int lane) {
+    const Places<V, K, C> places(hall, ring);
+    Sweep<V, K, C> at{};
+    while (!at.ahead.holds(0)) {
+        at.ahead = look_ahead(load_acquire_shared(places.flag(lane)), 0, lane);
+        if (!at.ahead.holds(0) && patience.exhausted(launch, lane))
+            return drain(T, 0, count, begin, on, hall, lane);
+    }
+    take(true, places.first, 0, at.work, lane);
+    for (bool more = true; more;) {
+        do sweep_fours(on, places, at, launch, lane);
+        while (await_four(places, count, on, at, lane));
+        Sweep<V, K, C> memory = at;
+        more = sweep_singly(T, count, on, places, memory, launch, patience, lane);
+        at = memory;
     }
     if (at.q + 1 < count) return drain(T, at.q + 1, count, begin, on, hall, lane);
-    if (lane == 0) store_release_shared(&hall.swept, count);
+    if (lane == 0) store_release_shared(places.swept, count);
 }
 
 } // namespace gpuilu

@@ -17,14 +17,20 @@ from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsPair, enter, leave, spares
-from gpuilu.trsv.strips import CROWDED_STEP_US, Split, Strips
+from gpuilu.trsv.strips import CROWDED_STEP_US, WINDOW, Split, Strips
 from gpuilu.trsv.strips_pack import columns, in_steps, predictions, ranges, split_entries
 from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["Blocked", "predicted"]
 
 THREADS, MANY_THREADS = 512, 640  # of a block, as blocked.cu has it
+HALL = 48 << 10  # bytes of shared memory for the ring and the window, where they need no more
+RINGS = ((64, 640), (32, 512), (16, 192), (8, 64))  # steps; most threads that copy
 AT_ONCE = (2, 5)  # far entries of a row that a lane polls at once
+COPIED = 3  # the same, where static data are copied step by step
+FULL = 1.25  # lanes of all steps for one row, at most, for that
+MOST_STAGED = 64  # far entries of a step that are copied with it
+FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
 FEW = 256  # rows of which at most one has more far entries than the fewer of these
 WIDTHS = {"f": (2, 4, 8), "d": (2, 4, 8), "F": (2, 4), "D": (2, 4)}  # near entries of a row
 STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
@@ -56,6 +62,7 @@ class Blocked(WaitingPlan):
             *(self.n_strips, self._step_ptr, self._step_start, self._row),
             *(self._far_ptr, self._far_position, self._far_data),
             *(self._near_slot, self._near_data, self._scale, T.diag),
+            *(self._info, self._records, self._far_entries),
         )
         self._take(sources)
         self._invert()
@@ -79,6 +86,13 @@ class Blocked(WaitingPlan):
         self._near_data = xp.empty(split.near_slot.shape, T.dtype)
         self._far_data = xp.empty(len(self._far_position), T.dtype)
         self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
+        self._info = _step_info(self._step_start, self._far_ptr)
+        self._records: Any = None
+        self._far_entries: Any = None
+        if _copied(self._info, len(self._row), T.dtype):
+            shape = len(self._info), record_bytes(T.dtype, split.near_slot.shape[1])
+            self._records = xp.empty(shape, np.uint8)
+            self._far_entries = xp.empty((len(self._far_position), FAR_BYTES), np.uint8)
         return sources
 
     def refresh(self) -> None:
@@ -108,6 +122,14 @@ class Blocked(WaitingPlan):
         if T.diag is not None:
             kernel = f"reciprocals<{cuda.value_type(T.dtype)}>"
             cuda.for_each("row", kernel, n, n, self._row, T.diag, self._scale)
+        if self._records is not None:
+            n, K = 32 * len(self._info), self._near_slot.shape[1]
+            kernel = f"strips_records<{cuda.value_type(T.dtype)},{K}>"
+            entries = self._near_slot, self._near_data, self._scale, self._far_ptr
+            cuda.for_each("blocked", kernel, n, n, self._info, *entries, self._records)
+            kernel = f"strips_entries<{cuda.value_type(T.dtype)}>"
+            n, far = len(self._far_position), (self._far_position, self._far_data)
+            cuda.for_each("blocked", kernel, n, n, *far, self._far_entries)
 
     @classmethod
     def predicted_us(cls, T: Triangle) -> float:
@@ -129,10 +151,10 @@ class Blocked(WaitingPlan):
         self, scratch: Any, by_position: Any, y: Any, launch: Any, char: str, nrhs: int
     ) -> Any:
         """The launch that solves, by position."""
-        width, function, columns, threads, full = self._configuration(char, nrhs)
+        width, function, columns, threads, ring, shared, full = self._configuration(char, nrhs)
         blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
-        arguments = (self._strips, by_position, y, width, launch)
-        return scratch.prepare(function, blocks, threads, *arguments)
+        arguments = (self._strips, by_position, y, width, ring, launch)
+        return scratch.prepare(function, blocks, threads, *arguments, shared=shared)
 
     def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
         vectors = 1 if spares(len(self._row), self.T.n, in_place) else 2
@@ -148,16 +170,75 @@ class Blocked(WaitingPlan):
             leave(scratch, self._row, y, cuda.GIVEN_X, char, nrhs),
         ]
 
-    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int, int]:
-        """(kernel, columns, threads of a block, most blocks)."""
+    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, ...]:
+        """(kernel, columns, threads of a block, steps of the ring, shared memory, most blocks)."""
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
         K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
         narrow = columns == 1 and dtype.itemsize <= 8
-        at_once = self._at_once if narrow else AT_ONCE[0]
+        copies = columns == 1 and self.T.dtype == dtype and self._records is not None
+        at_once = COPIED if copies else self._at_once if narrow else AT_ONCE[0]
         parameters = f"{factor},{vector},{K},{at_once},{columns},{unit}"
         function = cuda.kernel("blocked", f"strips_solve<{parameters}>")
-        threads = MANY_THREADS if narrow and at_once == AT_ONCE[0] else THREADS
-        return function, columns, threads, cuda.full_grid(function, threads)
+        threads = MANY_THREADS if narrow and at_once <= COPIED else THREADS
+        if copies:
+            ring, threads, shared = _copied_ring(dtype, K, threads)
+            cuda.allow_shared_memory(function, shared)
+        else:
+            room = HALL - hall_bytes(dtype, columns)
+            ring = next((r for r in (32, 16) if step_bytes(dtype, K, columns) * r <= room), 8)
+            shared = step_bytes(dtype, K, columns) * ring
+        full = cuda.full_grid(function, threads, shared)
+        return function, columns, threads, np.int32(ring), shared, full
+
+
+def _step_info(step_start: Any, far_ptr: Any) -> Any:
+    """Of each step: its first position and how many, its first far entry and how many."""
+    xp = namespace(step_start)
+    far = far_ptr[step_start]
+    columns = step_start[:-1], xp.diff(step_start), far[:-1], xp.diff(far)
+    return xp.ascontiguousarray(xp.stack(columns, axis=1))
+
+
+def _copied(info: Any, n: int, dtype: np.dtype) -> bool:
+    """Whether gatherers copy: steps are nearly full, and few of their entries are far."""
+    few = int(info[:, 3].max()) <= MOST_STAGED
+    return dtype.itemsize <= 8 and few and 32 * len(info) <= FULL * n
+
+
+def _copied_ring(dtype: np.dtype, K: int, threads: int) -> tuple[int, int, int]:
+    """(steps of the ring, threads, bytes of shared memory) that a block has room for."""
+    room = cuda.shared_memory() - hall_bytes(dtype, 1)
+    for ring, most in RINGS:
+        fewer = min(threads, most)
+        shared = record_bytes(dtype, K) * ring + stage_bytes(dtype) * _gatherers(fewer)
+        if shared <= room:
+            break
+    return ring, fewer, shared
+
+
+def _gatherers(threads: int) -> int:
+    warps = threads // cuda.WARP
+    return warps - 1 if warps < 8 else warps - 1 - (warps - 1) // 4
+
+
+def step_bytes(dtype: np.dtype, K: int, columns: int) -> int:
+    """sizeof(RingStep) of the kernel."""
+    return 32 * (dtype.itemsize * (K + columns) + 2 * K) + (128 if columns == 1 else 16)
+
+
+def record_bytes(dtype: np.dtype, K: int) -> int:
+    """sizeof(Record) of the kernel."""
+    return step_bytes(dtype, K, 1)
+
+
+def stage_bytes(dtype: np.dtype) -> int:
+    """sizeof(Stage) of the kernel."""
+    return 4 * (32 * dtype.itemsize + FAR_BYTES * MOST_STAGED) + 8 * 16
+
+
+def hall_bytes(dtype: np.dtype, columns: int) -> int:
+    """No less than sizeof(Hall) of the kernel."""
+    return dtype.itemsize * (WINDOW + 1) * columns + 64 * 12 + 64
 
 
 def _far_at_once(far_ptr: Any) -> int:

@@ -196,7 +196,11 @@ class Device:
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
             mock.patch.multiple(dag, THREADS=BLOCK, CHUNK=CHUNK),
             mock.patch.multiple(
-                blocked, THREADS=self.strip_threads, MANY_THREADS=self.strip_threads
+                blocked,
+                THREADS=self.strip_threads,
+                MANY_THREADS=self.strip_threads,
+                RINGS=((16, min(self.strip_threads, 192)),),
+                WINDOW=WINDOW,
             ),
             mock.patch.multiple(strip_launches, THREADS=SHORT_BLOCK),
             mock.patch.multiple(strips, WINDOW=WINDOW),

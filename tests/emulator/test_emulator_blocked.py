@@ -23,15 +23,21 @@ from gpuilu.trsv.serial import Serial
 pytestmark = needs_compiler
 
 NAMES = solving.NAMES
+AT_ONCE = (5, blocked.COPIED)
 
 
 def strips(n_strips=3, widths=None, at_once=5):
-    """A plan with that many strips, one of those numbers of near entries, and far ones at once."""
+    """A plan with that many strips, one of those numbers of near entries, and far ones at once.
+
+    Static data are copied if far ones are as many as that takes.
+    """
 
     def plan(T):
         here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
         few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
-        few["_far_at_once"] = lambda far_ptr: at_once
+        copies = at_once == blocked.COPIED
+        few["_far_at_once"] = lambda far_ptr: blocked.AT_ONCE[0] if copies else at_once
+        few["_copied"] = lambda info, n, dtype: copies and dtype.itemsize <= 8
         with mock.patch.multiple(blocked, WIDTHS=here, **few):
             return blocked.Blocked(T)
 
@@ -43,8 +49,8 @@ def test_solves_are_right_under_200_seeds(part):
     for seed in range(50 * part, 50 * part + 50):
         T = triangle(NAMES[seed % len(NAMES)], lower=seed % 16 < 8, seed=seed)
         b = values(T.n, "d", np.random.default_rng(seed))
-        plan = strips(1 + seed % 4, (2,), blocked.AT_ONCE[seed % 2])
-        threads = (96, 128, 256)[seed % 3]
+        plan = strips(1 + seed % 4, (2,), (*blocked.AT_ONCE, blocked.COPIED)[seed % 3])
+        threads = (96, 128, 256)[seed // 3 % 3]
         solving.check(plan, T, b, seed=seed, resident=1 + seed % 3, strip_threads=threads)
 
 
@@ -69,8 +75,9 @@ def test_every_instantiation_solves(factors, vector, unit):
     launched = set()
     for k, width in enumerate(blocked.WIDTHS[factors]):
         for columns in (1, columns_at_once(vector)):
-            both = blocked.AT_ONCE if columns == 1 else (5,)
-            for seed, at_once in itertools.product(range(2), both):
+            copied = (blocked.COPIED,) if factors == vector != "D" else ()
+            ways = (*blocked.AT_ONCE, *copied) if columns == 1 else (5,)
+            for seed, at_once in itertools.product(range(2), ways):
                 T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
                 shape = (T.n,) if columns == 1 else (T.n, columns + 1)
                 b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
@@ -84,16 +91,19 @@ def test_every_instantiation_solves(factors, vector, unit):
 
 @pytest.mark.parametrize(("factors", "vector"), PAIRS)
 @pytest.mark.parametrize("name", ["grid", "chain", "diagonal"])
-def test_nan_inf_and_the_mark_propagate_as_in_a_serial_solve(name, factors, vector):
-    solving.check_odd_values(strips(), name, factors, vector)
+@pytest.mark.parametrize("at_once", AT_ONCE)
+def test_nan_inf_and_the_mark_propagate_as_in_a_serial_solve(at_once, name, factors, vector):
+    solving.check_odd_values(strips(at_once=at_once), name, factors, vector)
 
 
-def test_every_solve_of_one_plan_is_right():
-    solving.check_repeats(strips())
+@pytest.mark.parametrize("at_once", AT_ONCE)
+def test_every_solve_of_one_plan_is_right(at_once):
+    solving.check_repeats(strips(at_once=at_once))
 
 
-def test_a_solve_out_of_place_leaves_b_as_it_is():
-    solving.check_out_of_place(strips())
+@pytest.mark.parametrize("at_once", AT_ONCE)
+def test_a_solve_out_of_place_leaves_b_as_it_is(at_once):
+    solving.check_out_of_place(strips(at_once=at_once))
 
 
 def cyclic_plan(T):
@@ -123,25 +133,44 @@ def test_an_abandoned_solve_drains_with_nan_and_the_next_one_is_right():
     solving.check(strips(), T, b)
 
 
+ANY = (RaceError, AddressError, AssertionError, DeadlockError, EndlessError)
+
 FAULTS = {
+    "copies that are not waited for": ("copy_async_wait<AHEAD - 1>();", "", ANY),
+    "copies waited for too late": ("copy_async_wait<AHEAD - 1>();", "copy_async_wait<AHEAD>();", ANY),
+    "no barrier of the warp after a wait for copies": (
+        "copy_async_wait<AHEAD - 1>();\n        __syncwarp();",
+        "copy_async_wait<AHEAD - 1>();",
+        (RaceError, AddressError),
+    ),
+    "copies into the ring that do not wait for its place": (
+        "!await_place(desk, u32(next), launch, patience)) break;",
+        "false) break;",
+        ANY,
+    ),
     "the ring filled without a release": (
         "store_release_shared(hall.filled + at,",
         "store_relaxed_shared(hall.filled + at,",
         (RaceError, AddressError),
     ),
-    "the ring freed without a release": (
-        "if (lane == 0) store_release_shared(&hall.swept, at.q);",
-        "if (lane == 0) store_relaxed_shared(&hall.swept, at.q);",
+    "the ring freed without a release, one by one": (
+        "if (more && lane == 0) store_release_shared(places.swept, at.q);",
+        "if (more && lane == 0) store_relaxed_shared(places.swept, at.q);",
         RaceError,
     ),
+    "the ring freed and read without a fence, by fours": (
+        "        fence_block();",
+        "        ",
+        (RaceError, AddressError),
+    ),
     "the ring read without an acquire": (
-        "const u32 seen = load_acquire_shared(after.filled + 4 * AFTER);",
-        "const u32 seen = load_relaxed_shared((const u32*)(after.filled + 4 * AFTER));",
+        "const u32 filled = load_acquire_shared(flag);",
+        "const u32 filled = load_relaxed_shared(flag);",
         (RaceError, AddressError),
     ),
     "the ring waited for without an acquire": (
-        "at.next = load_acquire_shared(behind.filled + 4 * AT);",
-        "at.next = load_relaxed_shared((const u32*)(behind.filled + 4 * AT));",
+        "        at.ahead = look_ahead(load_acquire_shared(flag), at.q, lane);\n    }\n    take(",
+        "        at.ahead = look_ahead(load_relaxed_shared(flag), at.q, lane);\n    }\n    take(",
         (RaceError, AddressError),
     ),
     "no barrier of the warp between a step and the next": (
@@ -150,13 +179,13 @@ FAULTS = {
         (RaceError, AddressError),
     ),
     "a step behind that is taken unseen": (
-        "const u32 held_after = holds(seen, at.q + 2);",
-        "const u32 held_after = at.q + 2 < at.count;",
+        "const bool held = at.ahead.holds(L + 1);",
+        "const bool held = at.q + L + 1 < count;",
         (RaceError, AddressError, AssertionError, DeadlockError),
     ),
     "four steps taken unseen": (
         "return (held & 0x1e) == 0x1e && !(divide & 0xf);",
-        "return !(divide & 0xf);",
+        "return held && !(divide & 0xf);",
         (RaceError, AddressError, AssertionError, DeadlockError, EndlessError),
     ),
     "a lane that reads what another acquired": (
@@ -170,28 +199,34 @@ FAULTS = {
         DeadlockError,
     ),
     "the ring not waited for": (
-        "load_acquire_shared(&hall.swept) + Hall<V, K, C>::RING <= q",
+        "load_acquire_shared(&hall.swept) + ring.mask < q",
         "false",
         (RaceError, AddressError, AssertionError, DeadlockError),
     ),
 }
 
 
+FILES = ("sweep.cuh", "strips_copied.cuh", "strips.cuh", "blocked.cu")
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_caught(fault):
     right, wrong, errors = FAULTS[fault]
     texts = sources()
-    file = next(name for name in ("sweep.cuh", "strips.cuh", "blocked.cu") if right in texts[name])
+    file = next(name for name in FILES if right in texts[name])
     texts[file] = texts[file].replace(right, wrong)
-    others = (f"strips_{kernel}<double>" for kernel in ("enter", "leave", "refresh"))
-    kernels = ("strips_solve<double,double,2,5,1,false>", *others)
+    others = (f"strips_{kernel}<double>" for kernel in ("enter", "leave", "refresh", "entries"))
+    at_once = (3,) if file == "strips_copied.cuh" else (3, 5)
+    solves = (f"strips_solve<double,double,2,{far},1,false>" for far in at_once)
+    kernels = (*solves, *others, "strips_records<double,2>")
     unit = emulator.compile_unit("blocked", kernels, texts)
-    with pytest.raises(errors):
-        check_seeds(unit)
+    for few in at_once:
+        with pytest.raises(errors):
+            check_seeds(unit, few)
 
 
-def check_seeds(unit):
+def check_seeds(unit, at_once):
     T = cases.as_triangle(cases.triangle(cases.grid(12, 40)))
-    for seed in range(24):
+    for seed in range(96):
         device = {"seed": seed, "resident": 1 + seed % 2, "units": {"blocked": unit}}
-        solving.check(strips(3, (2,)), T, np.ones(T.n), **device)
+        solving.check(strips(3, (2,), at_once), T, np.ones(T.n), **device)

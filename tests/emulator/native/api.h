@@ -45,6 +45,18 @@ unsigned long long emu_collective(EmuCollective kind, unsigned mask, unsigned lo
 int emu_barrier(int id, int count, EmuReduction kind, int value);
 unsigned emu_active_mask();
 
+// Asynchronous copies of the calling thread: noted at their issue, made when it waits for their group,
+// by what is called after emu_copy_waited, until that gives a copy of no bytes. `left`: of the latest
+// groups.
+struct EmuCopy {
+    void* to;
+    const void* from;
+    unsigned size;
+};
+void emu_copy_issue(void* to, const void* from, unsigned size);
+void emu_copy_commit();
+EmuCopy emu_copy_waited(unsigned left);
+
 void emu_pause();
 unsigned long long emu_nanoseconds();
 [[noreturn]] void emu_trap();

@@ -173,6 +173,28 @@ void emu_cached_read(const void* p, unsigned size) {
     note_access(p, size, Access::cached_read, CALLER);
 }
 
+void emu_copy_issue(void* to, const void* from, unsigned size) {
+    machine.current->copies.back().push_back({to, from, size});
+}
+
+void emu_copy_commit() {
+    machine.current->copies.emplace_back();
+}
+
+EmuCopy emu_copy_waited(unsigned left) {
+    auto& groups = machine.current->copies;
+    while (groups.size() > left + 1) {
+        auto& oldest = groups.front();
+        if (!oldest.empty()) {
+            const EmuCopy copy = oldest.back();
+            oldest.pop_back();
+            return copy;
+        }
+        groups.erase(groups.begin());
+    }
+    return {};
+}
+
 void emu_pause() {
     yield_point();
 }

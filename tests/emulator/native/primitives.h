@@ -53,6 +53,15 @@ EMU_INLINE SharedAddress shared_address(const void* p) {
 EMU_INLINE unsigned load_acquire_shared(SharedAddress at) {
     return load_acquire_shared(reinterpret_cast<const unsigned*>(at));
 }
+EMU_INLINE unsigned load_relaxed_shared(SharedAddress at) {
+    return load_relaxed_shared(reinterpret_cast<const unsigned*>(at));
+}
+EMU_INLINE void store_relaxed_shared(SharedAddress at, unsigned v) {
+    store_relaxed_shared(reinterpret_cast<unsigned*>(at), v);
+}
+EMU_INLINE void store_release_shared(SharedAddress at, unsigned v) {
+    store_release_shared(reinterpret_cast<unsigned*>(at), v);
+}
 template <class T>
 EMU_INLINE T read_shared(SharedAddress at) {
     return *reinterpret_cast<const T*>(at);
@@ -64,6 +73,21 @@ EMU_INLINE T read_shared_if(bool reads, SharedAddress at) {
 template <class T>
 EMU_INLINE void write_shared(SharedAddress at, const T& value) {
     *reinterpret_cast<T*>(at) = value;
+}
+// The destination is spoilt at once, and right only after the wait: both are stores that race.
+template <int BYTES>
+EMU_INLINE void copy_async(SharedAddress to, const void* from) {
+    for (int i = 0; i < BYTES / 4; ++i) reinterpret_cast<unsigned*>(to)[i] = 0x7ff5a5a5u;
+    emu_copy_issue(to, from, BYTES);
+}
+EMU_INLINE void copy_async_commit() {
+    emu_copy_commit();
+}
+template <int LEFT>
+EMU_INLINE void copy_async_wait() {
+    for (EmuCopy c = emu_copy_waited(LEFT); c.size; c = emu_copy_waited(LEFT))
+        for (unsigned i = 0; i < c.size / 4; ++i)
+            static_cast<unsigned*>(c.to)[i] = static_cast<const unsigned*>(c.from)[i];
 }
 template <class T>
 EMU_INLINE T kept(T v) {

@@ -123,6 +123,8 @@ struct Thread {
     Released fence; // what relaxed stores after a fence release
     std::unordered_map<u32, u32> seen;
 
+    std::vector<std::vector<EmuCopy>> copies{1}; // asynchronous, by group; the last one is open
+
     Collective collective{};
     BarrierWait barrier{};
     u64 result = 0;

@@ -1,0 +1,219 @@
+// Gatherers of a strip whose static data reach shared memory past the registers: a record for each step
+// straight into the ring, b and the far entries into a stage for each gatherer. What limits gatherers is
+// the number of their instructions, five warps sharing a quarter of a multiprocessor: hence addresses
+// in shared memory that are kept, and as few and as wide copies as there can be.
+#pragma once
+#include "strips.cuh"
+
+namespace gpuilu {
+
+// What stands for the number of far entries polled at once where static data are copied.
+constexpr int COPIED = 3;
+
+// A step: its first position and how many there are, its first far entry and how many there are, and
+// DIVIDE. Of its far entries `far` of its record tells each row's: from the lower to the upper 16 bits.
+struct alignas(16) StepInfo {
+    u32 start, rows, far, n_far;
+};
+
+template <class V>
+struct alignas(16) FarEntry {
+    V value;
+    int position;
+};
+
+template <class V, int K>
+using Record = RingStep<V, K, 1>;
+
+// What is under way to one gatherer, by turn. What a turn needs is copied AHEAD turns before, so that
+// all turns but one between the two hide the way from memory; where that is, as many turns before that.
+// All lanes read what others copied.
+constexpr int AHEAD = 3;
+constexpr int MOST_STAGED = 64; // far entries of a step: blocked.py copies only where no step has more
+template <class V>
+struct alignas(16) Stage {
+    V b[4][32];
+    FarEntry<V> far[4][MOST_STAGED];
+    StepInfo info[8];
+    static_assert(AHEAD < 4 && 2 * AHEAD < 8 && sizeof(FarEntry<V>) == 16);
+};
+
+// Where a gatherer finds and puts what, for this lane where each has its own.
+template <class V, int K>
+struct Desk {
+    SharedAddress steps, place, filled, swept, b, far, info;
+    u32 mask, lane;
+
+    __device__ Desk(const Hall<V, K, 1>& hall, Ring<V, K, 1> ring, const Stage<V>& stage, int lane)
+        : steps(kept(shared_address(ring.steps))), place(kept(shared_address(hall.place))),
+          filled(kept(shared_address(hall.filled))), swept(kept(shared_address(&hall.swept))),
+          b(kept(shared_address(stage.b[0]) + lane * u32(sizeof(V)))),
+          far(kept(shared_address(stage.far[0]))), info(kept(shared_address(stage.info))),
+          mask(kept(ring.mask)), lane(lane) {}
+
+    __device__ SharedAddress record(u32 q) const {
+        return steps + (q & mask) * u32(sizeof(Record<V, K>));
+    }
+    __device__ SharedAddress b_of(u32 turn) const { return b + (turn & 3) * u32(32 * sizeof(V)); }
+    __device__ SharedAddress far_of(u32 turn) const { return far + (turn & 3) * (MOST_STAGED * 16); }
+    __device__ SharedAddress info_of(u32 turn) const { return info + (turn & 7) * 16; }
+};
+
+// Wait until the place of step q in the ring is free. False if the launch is abandoned.
+template <class V, int K>
+__device__ bool await_place(const Desk<V, K>& desk, u32 q, Launch launch, Patience& patience) {
+    while (__any_sync(FULL_WARP, load_acquire_shared(desk.swept) + desk.mask < q)) {
+        if (patience.exhausted(launch, desk.lane)) return false;
+        __nanosleep(PAUSE_NS);
+    }
+    return true;
+}
+
+// Issue what a turn is to find, whose place in the ring is free. `from` is the step's record.
+template <class V, int K>
+__device__ void copy_step(const Desk<V, K>& desk, const char* from, u32 q, u32 turn, const V* b,
+                          const FarEntry<V>* entries) {
+    constexpr int BYTES = sizeof(Record<V, K>), ROUND = 16 * 32;
+    const u32 lane = desk.lane;
+    const SharedAddress to = desk.record(q) + 16 * lane;
+    from += 16 * lane;
+#pragma unroll
+    for (int at = 0; at < BYTES; at += ROUND)
+        if (at + ROUND <= BYTES || at + 16 * int(lane) < BYTES) copy_async<16>(to + at, from + at);
+    const StepInfo info = read_shared<StepInfo>(desk.info_of(turn));
+    if (lane < info.rows) copy_async<int(sizeof(V))>(desk.b_of(turn), b + info.start + lane);
+    static_assert(MOST_STAGED == 64);
+    const u32 n_far = info.n_far & ~DIVIDE;
+    const SharedAddress far = desk.far_of(turn) + 16 * lane;
+    if (lane < n_far) copy_async<16>(far, entries + info.far + lane);
+    if (lane + 32 < n_far) copy_async<16>(far + 16 * 32, entries + info.far + lane + 32);
+}
+
+// s -= sum over those far entries of a row that `range` tells of a stage, which has one at least.
+template <int AT_ONCE, class V>
+__device__ __forceinline__ void subtract_staged(SharedAddress far, u32 range,
+                                                const Columns<V, 1>& on, V& s, Launch launch,
+                                                Patience& patience, int lane) {
+    const u32 end = range >> 16;
+    for (u32 first = range & 0xffffu; __any_sync(FULL_WARP, first < end); first += AT_ONCE) {
+        FarEntry<V> entry[AT_ONCE];
+        const V* slot[AT_ONCE];
+        V value[AT_ONCE];
+        u32 wanted = 0;
+#pragma unroll
+        for (int e = 0; e < AT_ONCE; ++e) {
+            const bool in = first + e < end;
+            entry[e] = read_shared<FarEntry<V>>(far + (in ? first + e : 0) * 16);
+            slot[e] = on.y + entry[e].position;
+            wanted |= in ? 1u << e : 0u;
+        }
+        await(slot, wanted, value, launch, patience, lane);
+#pragma unroll
+        for (int e = 0; e < AT_ONCE; ++e)
+            if (wanted >> e & 1u) s = minus_product(s, entry[e].value, value[e]);
+    }
+}
+
+// Put r of step q into the ring, whose record and whose b and far entries have arrived, and tell.
+template <bool UNIT, class V, int K>
+__device__ __forceinline__ void finish_step(const Desk<V, K>& desk, u32 q, u32 turn,
+                                            const Columns<V, 1>& on, Launch launch,
+                                            Patience& patience) {
+    using Step = Record<V, K>;
+    constexpr u32 R = u32(sizeof(Step::value) + sizeof(Step::slots)), FAR = R + sizeof(Step::r);
+    constexpr int AT_ONCE = K == 2 ? 2 : 3; // as many as rows of grids have at most
+    const u32 lane = desk.lane;
+    const SharedAddress record = desk.record(q), r = record + R + lane * u32(sizeof(V));
+    const StepInfo info = read_shared<StepInfo>(desk.info_of(turn));
+    V s = V(0);
+    if (lane < info.rows) s = read_shared<V>(desk.b_of(turn));
+    if ((info.n_far & ~DIVIDE) != 0)
+        subtract_staged<AT_ONCE>(desk.far_of(turn), read_shared<u32>(record + FAR + lane * 4), on, s,
+                                 launch, patience, lane);
+    write_shared(r, UNIT ? s : times(s, read_shared<V>(r)));
+    const u32 at = q & desk.mask;
+    if (lane == 0) write_shared(desk.place + at * 8, Pack<u32, 2>{info.start, info.rows});
+    __syncwarp();
+    if (lane == 0) store_release_shared(desk.filled + at * 4, (q + 1) | (info.n_far & DIVIDE));
+}
+
+// Steps g, g + gatherers, ... of the `count` steps of a strip, of which `begin` is the first. The turns
+// before the first, with q below zero, fill the stage.
+//
+// Ordering: a lane waits for its own group of copies, and its warp meets, so that each lane sees the
+// copies of all; and meets again (in `finish_step`) before lane 0 releases `filled`, so that whoever
+// acquires that sees them as well. The warp also meets, there, between what lanes read of a place in the
+// stage and the next copies into it. A place in the ring is copied into after `swept` was acquired.
+// Progress: a gatherer waits for the place of the step AHEAD turns behind one that it has filled. The
+// smallest unfilled step u is then one turn behind one filled by its gatherer, and needs the steps
+// up to u + (AHEAD - 1) * gatherers - (steps of the ring) swept. The sweeper, which waits for u at most
+// four steps behind what it told, has told of all before u - 4: that is enough for a ring of
+// (AHEAD - 1) * gatherers + 5 steps.
+template <bool UNIT, class V, int K>
+__device__ void gather_copied(const Strips<V>& T, u32 count, u32 begin, u32 g, u32 gatherers,
+                              const Columns<V, 1>& on, Hall<V, K, 1>& hall, Ring<V, K, 1> ring,
+                              Stage<V>& stage, Launch launch, Patience& patience, int lane) {
+    const Desk<V, K> desk(hall, ring, stage, lane);
+    const int stride = int(gatherers), behind = AHEAD * stride, last = int(count);
+    const FarEntry<V>* const entries = static_cast<const FarEntry<V>*>(T.far_entries);
+    const char* const records = static_cast<const char*>(T.records);
+    u32 turn = 0;
+    for (int q = int(g) - 2 * behind; q < last; q += stride, ++turn) {
+        copy_async_wait<AHEAD - 1>();
+        __syncwarp();
+        if (q >= 0) finish_step<UNIT>(desk, u32(q), turn, on, launch, patience);
+        const int next = q + behind, later = next + behind;
+        if (next >= 0 && next < last) {
+            if (!await_place(desk, u32(next), launch, patience)) break;
+            const char* const from = records + (long long)(begin + next) * sizeof(Record<V, K>);
+            copy_step(desk, from, u32(next), turn + AHEAD, on.b, entries);
+        }
+        if (later < last && lane == 0)
+            copy_async<16>(desk.info_of(turn + 2 * AHEAD), T.info + begin + later);
+        copy_async_commit();
+    }
+    copy_async_wait<0>();
+}
+
+// The far entries of a triangle with their values, for copies. One thread an entry.
+template <class F>
+__global__ void strips_entries(int n, const int* far_position, const F* far_data,
+                               FarEntry<F>* entries) {
+    const int e = blockIdx.x * blockDim.x + threadIdx.x;
+    if (e < n) entries[e] = {far_data[e], far_position[e]};
+}
+
+// The records of the steps of a triangle, and which steps have rows that are to be divided: their factor
+// is one. One warp a step.
+template <class F, int K>
+__global__ void strips_records(int n, StepInfo* info, const u16* near_slot, const F* near_data,
+                               const F* scale, const int* far_ptr, Record<F, K>* records) {
+    const int e = blockIdx.x * blockDim.x + threadIdx.x;
+    if (e >= n) return; // whole warps
+    const int step = e / 32;
+    const u32 lane = u32(e % 32);
+    const StepInfo of = info[step];
+    __syncwarp(); // all have read what one changes below
+    Record<F, K>& to = records[step];
+    const u32 at = of.start + lane;
+    const bool has_row = lane < of.rows;
+    const F inverse = has_row && scale ? scale[at] : F(1);
+    const bool divide = __any_sync(FULL_WARP, is_zero(inverse));
+    const F factor = is_zero(inverse) ? F(1) : inverse;
+    Pack<F, K> value;
+    Slots<K> slots;
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+        value.v[k] = has_row ? times(near_data[(long long)at * K + k], factor) : F(0);
+#pragma unroll
+    for (int k = 0; k < K / 2; ++k)
+        slots.v[k] =
+            has_row ? reinterpret_cast<const Slots<K>*>(near_slot)[at].v[k] : WINDOW << 16 | WINDOW;
+    to.value[lane] = value;
+    to.slots[lane] = slots;
+    to.r[lane] = factor;
+    to.far[lane] = has_row ? (far_ptr[at] - of.far) | (far_ptr[at + 1] - of.far) << 16 : 0u;
+    if (lane == 0) info[step].n_far = (of.n_far & ~DIVIDE) | (divide ? DIVIDE : 0u);
+}
+
+} // namespace gpuilu
