@@ -27,17 +27,21 @@ def _row() -> list[str]:
 
 
 def _blocked() -> list[str]:
-    return [
-        f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{far},{columns},{unit}>"
-        for f, v in PAIRS
-        for K in WIDTHS[f]
-        for far, columns in _strips(f, v)
-        for unit in ("true", "false")
-    ] + [
-        f"{kernel}<{VALUE_TYPES[v]}>"
-        for kernel in ("strips_enter", "strips_leave", "strips_refresh", "strips_entries")
-        for v in VALUES
-    ] + [f"strips_records<{VALUE_TYPES[f]},{K}>" for f in WIDTHS for K in WIDTHS[f]]
+    return (
+        [
+            f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{far},{columns},{unit}>"
+            for f, v in PAIRS
+            for K in WIDTHS[f]
+            for far, columns in _strips(f, v)
+            for unit in ("true", "false")
+        ]
+        + [
+            f"{kernel}<{VALUE_TYPES[v]}>"
+            for kernel in ("strips_enter", "strips_leave", "strips_refresh", "strips_entries")
+            for v in VALUES
+        ]
+        + [f"strips_records<{VALUE_TYPES[f]},{K}>" for f in WIDTHS for K in WIDTHS[f]]
+    )
 
 
 def _strips(factors: str, vector: str) -> list[tuple[int, int]]:

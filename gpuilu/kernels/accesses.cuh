@@ -131,6 +131,49 @@ __device__ __forceinline__ void write_shared(SharedAddress at, const T& value) {
         asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(w[0]), "r"(w[1]),
                      "r"(w[2]), "r"(w[3]));
 }
+// A flag in shared memory that is raised once for each use of what it guards, use 0, 1, ... Raising it
+// releases, seeing it raised acquires. Who looks whether it is for a use knows that it was for all uses
+// before. An mbarrier where there are any: its arrival takes no fence, and the fence of a release
+// store would wait for all stores to memory as well.
+using Flag = u64;
+__device__ __forceinline__ void
+make_flag(Flag* flag) { // by one thread, before a barrier of the block
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(flag)) : "memory");
+#else
+    *flag = 0;
+#endif
+}
+__device__ __forceinline__ void unmake_flag(Flag* flag) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(shared_address(flag)) : "memory");
+#endif
+}
+__device__ __forceinline__ void raise_flag(SharedAddress flag) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("{.reg .b64 s; mbarrier.arrive.shared.b64 s, [%0];}" ::"r"(flag) : "memory");
+#else
+    u32 uses;
+    asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(uses) : "r"(flag) : "memory");
+    asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(flag), "r"(uses + 1) : "memory");
+#endif
+}
+// Whether it is raised for a use that is `odd`.
+__device__ __forceinline__ bool flag_raised(SharedAddress flag, bool odd) {
+    u32 raised;
+#if __CUDA_ARCH__ >= 800
+    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"
+                 " selp.u32 %0, 1, 0, p;}"
+                 : "=r"(raised)
+                 : "r"(flag), "r"(u32(odd))
+                 : "memory");
+#else
+    u32 uses;
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(uses) : "r"(flag) : "memory");
+    raised = u32((uses & 1) != u32(odd));
+#endif
+    return raised != 0;
+}
 // BYTES (4, 8 or 16) from global to shared memory past the registers. The data are there, for this
 // thread, after it has waited for all of its committed groups of copies but the LEFT latest. Before
 // sm_80 they are there at once.

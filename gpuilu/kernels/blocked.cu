@@ -31,8 +31,8 @@ constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 5
 // Ordering: between blocks a value is its own ready mark, one word stored once and read by relaxed
 // polls. Inside a block the gatherer of a step releases `filled`, which every lane of the sweeper
 // acquires, or one does and all meet in __syncwarp, before they use what they read of the ring; the
-// sweeper releases `swept` after all its lanes have read the ring (so that the slot may be filled
-// again), and gatherers acquire it. The window is the sweeper's alone, ordered by __syncwarp; a
+// sweeper releases `swept`, or raises `freed`, after all its lanes have read four steps of the ring (so
+// that the places may be filled again), and gatherers acquire that. The window is the sweeper's alone, ordered by __syncwarp; a
 // near value lies at most WINDOW - 64 positions back, so the slot is not yet used again, not even
 // by the own step.
 // Progress: strips are taken by ticket in topological order, so far values come from strips whose
@@ -50,6 +50,7 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
     const Role role = role_of(warp, blockDim.x / 32);
     const int groups = (nrhs + C - 1) / C;
     Patience patience;
+    bool again = false;
     if (threadIdx.x < C) hall.window[WINDOW * C + threadIdx.x] = V(0);
     while (true) {
         __syncthreads(); // the strip before is finished with the ring
@@ -60,11 +61,12 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
         const Columns<V, C> on{b, y, nrhs, int(ticket % u32(groups)) * C};
         const u32 begin = same_in_warp(T.step_ptr[strip]);
         const u32 count = same_in_warp(T.step_ptr[strip + 1]) - begin;
-        for (u32 k = threadIdx.x; k < MOST_STEPS; k += blockDim.x) hall.filled[k] = 0;
-        if (threadIdx.x == 0) hall.swept = 0;
+        hall.make_flags(again);
+        again = true;
         __syncthreads();
         if (role.task == SWEEP)
-            sweep<F, V, K, C, UNIT>(T, count, begin, on, hall, ring, launch, patience, lane);
+            sweep<F, V, K, C, FAR == COPIED>(T, count, begin, on, hall, ring, launch, patience,
+                                             lane);
         else if (role.task == GATHER) {
             if constexpr (FAR == COPIED) {
                 auto stages = reinterpret_cast<Stage<V>*>(ring.steps + ring_steps);

@@ -74,13 +74,29 @@ struct Hall {
     V window[(WINDOW + 1) * C];
     Pack<u32, 2> place[MOST_STEPS]; // first position of the step, and how many there are
     u32 filled[MOST_STEPS];         // 1 + the step that the ring holds there, and DIVIDE
-    u32 swept;                      // steps that are swept
+    u32 swept;                      // steps that are swept; gatherers that copy have flags instead:
+    Flag freed[MOST_STEPS / 4];     // four steps are swept
     u32 ticket;
+
+    // By all threads, before a barrier of the block; once more before each further strip.
+    __device__ void make_flags(bool again) {
+        if (threadIdx.x == 0) swept = 0;
+        for (u32 k = threadIdx.x; k < MOST_STEPS; k += blockDim.x) {
+            filled[k] = 0;
+            if (k >= MOST_STEPS / 4) continue;
+            if (again) unmake_flag(freed + k);
+            make_flag(freed + k);
+        }
+    }
 };
 template <class V, int K, int C>
 struct Ring {
     RingStep<V, K, C>* steps;
     u32 mask;
+
+    __device__ u32 place(u32 q) const { return q & mask; }
+    // Whether step q is a second, fourth, ... use of its place.
+    __device__ bool odd(u32 q) const { return (q & (mask + 1)) != 0; }
 };
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
 
@@ -219,7 +235,7 @@ __device__ bool scale_rows(V& inverse, V (&s)[C]) {
 template <class V, int K, int C>
 __device__ void finish(u32 q, u32 start, u32 rows, bool divide, const V (&s)[C],
                        Hall<V, K, C>& hall, Ring<V, K, C> ring, int lane) {
-    const u32 at = q & ring.mask;
+    const u32 at = ring.place(q);
 #pragma unroll
     for (int c = 0; c < C; ++c) ring.steps[at].r[c * 32 + lane] = s[c];
     if (lane == 0) hall.place[at] = {start, rows};
@@ -231,7 +247,7 @@ __device__ void finish(u32 q, u32 start, u32 rows, bool divide, const V (&s)[C],
 template <bool UNIT, class F, class V, int K, int FAR, int C>
 __device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K, FAR>& g, V (&s)[C],
                      Hall<V, K, C>& hall, Ring<V, K, C> ring, int lane) {
-    RingStep<V, K, C>& step = ring.steps[q & ring.mask];
+    RingStep<V, K, C>& step = ring.steps[ring.place(q)];
     V inverse = reciprocal<V, UNIT>(T, g, lane);
     const bool divide = scale_rows<UNIT>(inverse, s);
     Pack<V, K> value;

@@ -29,7 +29,8 @@ using Record = RingStep<V, K, 1>;
 // all turns but one between the two hide the way from memory; where that is, as many turns before that.
 // All lanes read what others copied.
 constexpr int AHEAD = 3;
-constexpr int MOST_STAGED = 64; // far entries of a step: blocked.py copies only where no step has more
+constexpr int MOST_STAGED =
+    64; // far entries of a step: blocked.py copies only where no step has more
 template <class V>
 struct alignas(16) Stage {
     V b[4][32];
@@ -41,29 +42,36 @@ struct alignas(16) Stage {
 // Where a gatherer finds and puts what, for this lane where each has its own.
 template <class V, int K>
 struct Desk {
-    SharedAddress steps, place, filled, swept, b, far, info;
-    u32 mask, lane;
+    SharedAddress steps, place, filled, freed, b, far, info;
+    Ring<V, K, 1> ring;
+    u32 lane;
 
     __device__ Desk(const Hall<V, K, 1>& hall, Ring<V, K, 1> ring, const Stage<V>& stage, int lane)
         : steps(kept(shared_address(ring.steps))), place(kept(shared_address(hall.place))),
-          filled(kept(shared_address(hall.filled))), swept(kept(shared_address(&hall.swept))),
+          filled(kept(shared_address(hall.filled))), freed(kept(shared_address(hall.freed))),
           b(kept(shared_address(stage.b[0]) + lane * u32(sizeof(V)))),
           far(kept(shared_address(stage.far[0]))), info(kept(shared_address(stage.info))),
-          mask(kept(ring.mask)), lane(lane) {}
+          ring{ring.steps, kept(ring.mask)}, lane(lane) {}
 
     __device__ SharedAddress record(u32 q) const {
-        return steps + (q & mask) * u32(sizeof(Record<V, K>));
+        return steps + ring.place(q) * u32(sizeof(Record<V, K>));
     }
     __device__ SharedAddress b_of(u32 turn) const { return b + (turn & 3) * u32(32 * sizeof(V)); }
-    __device__ SharedAddress far_of(u32 turn) const { return far + (turn & 3) * (MOST_STAGED * 16); }
+    __device__ SharedAddress far_of(u32 turn) const {
+        return far + (turn & 3) * (MOST_STAGED * 16);
+    }
     __device__ SharedAddress info_of(u32 turn) const { return info + (turn & 7) * 16; }
 };
 
-// Wait until the place of step q in the ring is free. False if the launch is abandoned.
+// Wait until the place of step q in the ring is free. False if the launch is abandoned. The flag tells a
+// use of a place from the one before, not from that before it; but the warp has waited for the place of
+// its step before, which is no more steps back than the ring has: the use before the last is over.
 template <class V, int K>
-__device__ bool await_place(const Desk<V, K>& desk, u32 q, Launch launch, Patience& patience) {
-    while (__any_sync(FULL_WARP, load_acquire_shared(desk.swept) + desk.mask < q)) {
-        if (patience.exhausted(launch, desk.lane)) return false;
+__device__ bool await_place(u32 q, const Desk<V, K>& desk, Launch launch, Patience& patience) {
+    if (q <= desk.ring.mask) return true;
+    const SharedAddress flag = desk.freed + desk.ring.place(q) / 4 * u32(sizeof(Flag));
+    while (!__all_sync(FULL_WARP, flag_raised(flag, !desk.ring.odd(q)))) {
+        if (patience.exhausted(launch, int(desk.lane))) return false;
         __nanosleep(PAUSE_NS);
     }
     return true;
@@ -128,10 +136,10 @@ __device__ __forceinline__ void finish_step(const Desk<V, K>& desk, u32 q, u32 t
     V s = V(0);
     if (lane < info.rows) s = read_shared<V>(desk.b_of(turn));
     if ((info.n_far & ~DIVIDE) != 0)
-        subtract_staged<AT_ONCE>(desk.far_of(turn), read_shared<u32>(record + FAR + lane * 4), on, s,
-                                 launch, patience, lane);
+        subtract_staged<AT_ONCE>(desk.far_of(turn), read_shared<u32>(record + FAR + lane * 4), on,
+                                 s, launch, patience, lane);
     write_shared(r, UNIT ? s : times(s, read_shared<V>(r)));
-    const u32 at = q & desk.mask;
+    const u32 at = desk.ring.place(q);
     if (lane == 0) write_shared(desk.place + at * 8, Pack<u32, 2>{info.start, info.rows});
     __syncwarp();
     if (lane == 0) store_release_shared(desk.filled + at * 4, (q + 1) | (info.n_far & DIVIDE));
@@ -143,7 +151,7 @@ __device__ __forceinline__ void finish_step(const Desk<V, K>& desk, u32 q, u32 t
 // Ordering: a lane waits for its own group of copies, and its warp meets, so that each lane sees the
 // copies of all; and meets again (in `finish_step`) before lane 0 releases `filled`, so that whoever
 // acquires that sees them as well. The warp also meets, there, between what lanes read of a place in the
-// stage and the next copies into it. A place in the ring is copied into after `swept` was acquired.
+// stage and the next copies into it. A place in the ring is copied into after `freed` was seen raised.
 // Progress: a gatherer waits for the place of the step AHEAD turns behind one that it has filled. The
 // smallest unfilled step u is then one turn behind one filled by its gatherer, and needs the steps
 // up to u + (AHEAD - 1) * gatherers - (steps of the ring) swept. The sweeper, which waits for u at most
@@ -164,7 +172,7 @@ __device__ void gather_copied(const Strips<V>& T, u32 count, u32 begin, u32 g, u
         if (q >= 0) finish_step<UNIT>(desk, u32(q), turn, on, launch, patience);
         const int next = q + behind, later = next + behind;
         if (next >= 0 && next < last) {
-            if (!await_place(desk, u32(next), launch, patience)) break;
+            if (!await_place(u32(next), desk, launch, patience)) break;
             const char* const from = records + (long long)(begin + next) * sizeof(Record<V, K>);
             copy_step(desk, from, u32(next), turn + AHEAD, on.b, entries);
         }

@@ -13,24 +13,32 @@ struct Round {
     SharedAddress step, place;
 };
 
-// Where the ring is.
-template <class V, int K, int C>
+// Where the ring is, and how gatherers are told: by flags if they copy.
+template <class V, int K, int C, bool COPIES>
 struct Places {
     Round<V, K, C> first;
-    SharedAddress filled, swept, window;
-    u32 mask;
+    SharedAddress filled, swept, freed, window;
+    Ring<V, K, C> ring;
 
     __device__ Places(const Hall<V, K, C>& hall, Ring<V, K, C> ring)
         : first{kept(shared_address(ring.steps)), kept(shared_address(hall.place))},
           filled(kept(shared_address(hall.filled))), swept(kept(shared_address(&hall.swept))),
-          window(kept(shared_address(hall.window))), mask(kept(ring.mask)) {}
+          freed(kept(shared_address(hall.freed))), window(kept(shared_address(hall.window))),
+          ring{ring.steps, kept(ring.mask)} {}
 
     // Of the round that begins with step q, a multiple of four.
     __device__ Round<V, K, C> round(u32 q) const {
-        const u32 at = q & mask;
+        const u32 at = ring.place(q);
         return {first.step + at * u32(sizeof(RingStep<V, K, C>)), first.place + at * 8};
     }
-    __device__ SharedAddress flag(u32 q) const { return filled + (q & mask) * 4; }
+    __device__ SharedAddress flag(u32 q) const { return filled + ring.place(q) * 4; }
+    // Four steps up to q are swept: their places are free.
+    __device__ void free_four(u32 q) const {
+        if constexpr (COPIES)
+            raise_flag(freed + ring.place(q - 4) / 4 * u32(sizeof(Flag)));
+        else
+            store_release_shared(swept, q);
+    }
 };
 
 template <class V, int K, int C>
@@ -57,15 +65,13 @@ __device__ void take(bool held, const Round<V, K, C>& round, u32 at, Work<V, K, 
 }
 
 // What an abandoned launch leaves: NaN for all rows from step q of a strip on.
-template <class F, class V, int K, int C>
+template <class F, class V, int C>
 __device__ void drain(const Strips<F>& T, u32 q, u32 count, u32 begin, const Columns<V, C>& on,
-                      Hall<V, K, C>& hall, int lane) {
+                      int lane) {
     const int end = T.step_start[begin + count];
     for (int position = T.step_start[begin + q] + lane; position < end; position += 32)
         for (int c = 0; c < C; ++c)
             if (on.has(c)) publish(on.y + on.at(position, c), not_a_number<V>());
-    __syncwarp();
-    if (lane == 0) store_release_shared(&hall.swept, count);
 }
 
 // s / diagonal of the row at a position. Out of the way of the loop that calls it.
@@ -123,8 +129,9 @@ struct Solved {
 };
 
 // The values of the near entries of a row.
-template <class V, int K, int C>
-__device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots, V (&x)[K][C]) {
+template <class V, int K, int C, bool COPIES>
+__device__ void read_window(const Places<V, K, C, COPIES>& places, const Slots<K>& slots,
+                            V (&x)[K][C]) {
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
@@ -134,9 +141,10 @@ __device__ void read_window(const Places<V, K, C>& places, const Slots<K>& slots
 }
 
 // x = r - sum over near entries; where the window keeps it.
-template <class V, int K, int C>
-__device__ SharedAddress substitute(const Places<V, K, C>& places, const Work<V, K, C>& work,
-                                    const V (&x)[K][C], Solved<V, C>& solved, int lane) {
+template <class V, int K, int C, bool COPIES>
+__device__ SharedAddress substitute(const Places<V, K, C, COPIES>& places,
+                                    const Work<V, K, C>& work, const V (&x)[K][C],
+                                    Solved<V, C>& solved, int lane) {
     solved.position = work.place.v[0] + lane;
     solved.has_row = u32(lane) < work.place.v[1];
 #pragma unroll
@@ -162,22 +170,24 @@ struct Sweep {
 // Step q + L, when the ring holds the step behind it and nothing is to be divided. While the values come
 // from the window, the step behind is taken and the results of the step before are told. With LOOK
 // the flags are read as well.
-template <int L, bool LOOK, class V, int K, int C>
-__device__ __forceinline__ void sweep_on(const Columns<V, C>& on, const Places<V, K, C>& places,
-                                         const Round<V, K, C>& behind, SharedAddress flag,
-                                         Solved<V, C>& solved, const Work<V, K, C>& work,
-                                         Work<V, K, C>& next, u32& filled, int lane) {
+template <int L, bool LOOK, class V, int K, int C, bool COPIES>
+__device__ __forceinline__ void
+sweep_on(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
+         const Round<V, K, C>& behind, SharedAddress flag, Solved<V, C>& solved,
+         const Work<V, K, C>& work, Work<V, K, C>& next, u32& filled, int lane) {
     V x[K][C];
     read_window(places, work.slots, x);
-    take(true, behind, (L + 1) % 4, next, lane);
     solved.tell(on);
-    if (LOOK) filled = load_relaxed_shared(flag);
+    if (LOOK)
+        filled = load_acquire_shared(flag); // which waits, but hardly longer than for the window
+    take(true, behind, (L + 1) % 4, next, lane);
     solved.remember(substitute(places, work, x, solved, lane));
 }
 
 // Four steps at a time, as long as the ring holds them and the one behind.
-template <class V, int K, int C>
-__device__ __forceinline__ void sweep_fours(const Columns<V, C>& on, const Places<V, K, C>& places,
+template <class V, int K, int C, bool COPIES>
+__device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
+                                            const Places<V, K, C, COPIES>& places,
                                             Sweep<V, K, C>& at, Launch launch, int lane) {
     Round<V, K, C> here = places.round(at.q);
     Work<V, K, C> other;
@@ -191,20 +201,20 @@ __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on, const Place
         sweep_on<3, false>(on, places, after, flag, at.solved, other, at.work, filled, lane);
         at.q += 4;
         here = after;
-        fence_block(); // acquires what the flags tell of, and releases what was read of the ring
         at.ahead = look_ahead(filled, at.q, lane);
-        if (lane == 0) store_relaxed_shared(places.swept, at.q);
+        if (lane == 0) places.free_four(at.q);
         if (at.q % 256 == 0) note_progress(launch, lane);
     }
 }
 
 // Wait a little for four steps and the one behind: they are worth it. The next may wait for what others
 // have from us, so they are told before, and wait for steps of this strip itself, so not for long.
-template <class V, int K, int C>
-__device__ bool await_four(const Places<V, K, C>& places, u32 count, const Columns<V, C>& on,
-                           Sweep<V, K, C>& at, int lane) {
+template <class V, int K, int C, bool COPIES>
+__device__ bool await_four(const Places<V, K, C, COPIES>& places, u32 count,
+                           const Columns<V, C>& on, Sweep<V, K, C>& at, int lane) {
     if (at.q + 5 > count) return false;
     at.solved.tell(on);
+#pragma unroll 1
     for (int poll = 0; poll < POLLS && !at.ahead.four(); ++poll)
         at.ahead = look_ahead(load_acquire_shared(places.flag(at.q + lane)), at.q, lane);
     return at.ahead.four();
@@ -213,9 +223,9 @@ __device__ bool await_four(const Places<V, K, C>& places, u32 count, const Colum
 // Step q + L, when it is not known whether the ring holds the step behind it. If it does not, this one is
 // told at once and the step behind waited for; that it is told again does no harm. False after the last
 // step, or if the launch is abandoned.
-template <int L, class F, class V, int K, int C>
+template <int L, class F, class V, int K, int C, bool COPIES>
 __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on,
-                          const Places<V, K, C>& places, const Round<V, K, C>& behind,
+                          const Places<V, K, C, COPIES>& places, const Round<V, K, C>& behind,
                           Sweep<V, K, C>& at, const Work<V, K, C>& work, Work<V, K, C>& next,
                           Launch launch, Patience& patience, int lane) {
     V x[K][C];
@@ -240,13 +250,12 @@ __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on
     return true;
 }
 
-// Four steps, each as soon as it is there. False if that was all. Out of the way of the loop over fours,
-// which is twice as fast if the compiler sees it alone.
-template <class F, class V, int K, int C>
-__noinline__ __device__ bool sweep_singly(const Strips<F>& T, u32 count, const Columns<V, C>& on,
-                                          const Places<V, K, C>& places, Sweep<V, K, C>& memory,
-                                          Launch launch, Patience& patience, int lane) {
-    Sweep<V, K, C> at = memory;
+// Four steps, each as soon as it is there. False if that was all.
+template <class F, class V, int K, int C, bool COPIES>
+__device__ __forceinline__ bool sweep_singly(const Strips<F>& T, u32 count, const Columns<V, C>& on,
+                                             const Places<V, K, C, COPIES>& places,
+                                             Sweep<V, K, C>& at, Launch launch, Patience& patience,
+                                             int lane) {
     const Round<V, K, C> here = places.round(at.q), after = places.round(at.q + 4);
     Work<V, K, C> other;
     u32 done = 0;
@@ -260,35 +269,50 @@ __noinline__ __device__ bool sweep_singly(const Strips<F>& T, u32 count, const C
          sweep_one<3>(T, count, on, places, after, at, other, at.work, launch, patience, lane));
     at.q += more ? 4 : done;
     at.ahead = at.ahead.from(4);
-    if (more && lane == 0) store_release_shared(places.swept, at.q);
+    if (more && lane == 0) places.free_four(at.q);
     if (at.q % 256 == 0) note_progress(launch, lane);
+    return more;
+}
+
+// The same out of the way of the loop over fours, which is twice as fast if the compiler sees it alone.
+template <class F, class V, int K, int C, bool COPIES>
+__noinline__ __device__ bool
+sweep_singly_apart(const Strips<F>& T, u32 count, const Columns<V, C>& on,
+                   const Places<V, K, C, COPIES>& places, Sweep<V, K, C>& memory, Launch launch,
+                   Patience& patience, int lane) {
+    Sweep<V, K, C> at = memory;
+    const bool more = sweep_singly(T, count, on, places, at, launch, patience, lane);
     memory = at;
     return more;
 }
 
 // The `count` steps of a strip, of which `begin` is the first; at least one. By fours, whose places in the
 // ring lie side by side: at once where the ring holds them, else one by one.
-template <class F, class V, int K, int C, bool UNIT>
+template <class F, class V, int K, int C, bool COPIES>
 __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V, C>& on,
                       Hall<V, K, C>& hall, Ring<V, K, C> ring, Launch launch, Patience& patience,
                       int lane) {
-    const Places<V, K, C> places(hall, ring);
+    const Places<V, K, C, COPIES> places(hall, ring);
     Sweep<V, K, C> at{};
     while (!at.ahead.holds(0)) {
         at.ahead = look_ahead(load_acquire_shared(places.flag(lane)), 0, lane);
         if (!at.ahead.holds(0) && patience.exhausted(launch, lane))
-            return drain(T, 0, count, begin, on, hall, lane);
+            return drain(T, 0, count, begin, on, lane);
     }
     take(true, places.first, 0, at.work, lane);
     for (bool more = true; more;) {
-        do sweep_fours(on, places, at, launch, lane);
-        while (await_four(places, count, on, at, lane));
-        Sweep<V, K, C> memory = at;
-        more = sweep_singly(T, count, on, places, memory, launch, patience, lane);
-        at = memory;
+        if constexpr (COPIES || C > 1) {
+            do sweep_fours(on, places, at, launch, lane);
+            while (await_four(places, count, on, at, lane));
+            Sweep<V, K, C> memory = at;
+            more = sweep_singly_apart(T, count, on, places, memory, launch, patience, lane);
+            at = memory;
+        } else {
+            sweep_fours(on, places, at, launch, lane);
+            more = sweep_singly(T, count, on, places, at, launch, patience, lane);
+        }
     }
-    if (at.q + 1 < count) return drain(T, at.q + 1, count, begin, on, hall, lane);
-    if (lane == 0) store_release_shared(places.swept, count);
+    if (at.q + 1 < count) drain(T, at.q + 1, count, begin, on, lane);
 }
 
 } // namespace gpuilu

@@ -238,7 +238,7 @@ def stage_bytes(dtype: np.dtype) -> int:
 
 def hall_bytes(dtype: np.dtype, columns: int) -> int:
     """No less than sizeof(Hall) of the kernel."""
-    return dtype.itemsize * (WINDOW + 1) * columns + 64 * 12 + 64
+    return dtype.itemsize * (WINDOW + 1) * columns + 64 * (8 + 4) + 16 * 8 + 64
 
 
 def _far_at_once(far_ptr: Any) -> int:

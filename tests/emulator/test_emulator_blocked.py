@@ -24,12 +24,13 @@ pytestmark = needs_compiler
 
 NAMES = solving.NAMES
 AT_ONCE = (5, blocked.COPIED)
+MAY_COPY = blocked._copied
 
 
 def strips(n_strips=3, widths=None, at_once=5):
     """A plan with that many strips, one of those numbers of near entries, and far ones at once.
 
-    Static data are copied if far ones are as many as that takes.
+    Static data are copied if far ones are as many as that takes, even of steps that are hardly full.
     """
 
     def plan(T):
@@ -37,7 +38,7 @@ def strips(n_strips=3, widths=None, at_once=5):
         few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
         copies = at_once == blocked.COPIED
         few["_far_at_once"] = lambda far_ptr: blocked.AT_ONCE[0] if copies else at_once
-        few["_copied"] = lambda info, n, dtype: copies and dtype.itemsize <= 8
+        few["_copied"] = lambda info, n, dtype: copies and MAY_COPY(info, 32 * len(info), dtype)
         with mock.patch.multiple(blocked, WIDTHS=here, **few):
             return blocked.Blocked(T)
 
@@ -137,14 +138,18 @@ ANY = (RaceError, AddressError, AssertionError, DeadlockError, EndlessError)
 
 FAULTS = {
     "copies that are not waited for": ("copy_async_wait<AHEAD - 1>();", "", ANY),
-    "copies waited for too late": ("copy_async_wait<AHEAD - 1>();", "copy_async_wait<AHEAD>();", ANY),
+    "copies waited for too late": (
+        "copy_async_wait<AHEAD - 1>();",
+        "copy_async_wait<AHEAD>();",
+        ANY,
+    ),
     "no barrier of the warp after a wait for copies": (
         "copy_async_wait<AHEAD - 1>();\n        __syncwarp();",
         "copy_async_wait<AHEAD - 1>();",
         (RaceError, AddressError),
     ),
     "copies into the ring that do not wait for its place": (
-        "!await_place(desk, u32(next), launch, patience)) break;",
+        "!await_place(u32(next), desk, launch, patience)) break;",
         "false) break;",
         ANY,
     ),
@@ -153,17 +158,17 @@ FAULTS = {
         "store_relaxed_shared(hall.filled + at,",
         (RaceError, AddressError),
     ),
-    "the ring freed without a release, one by one": (
-        "if (more && lane == 0) store_release_shared(places.swept, at.q);",
-        "if (more && lane == 0) store_relaxed_shared(places.swept, at.q);",
-        RaceError,
-    ),
-    "the ring freed and read without a fence, by fours": (
-        "        fence_block();",
-        "        ",
+    "the ring copied into without a release": (
+        "store_release_shared(desk.filled + at * 4,",
+        "store_relaxed_shared(desk.filled + at * 4,",
         (RaceError, AddressError),
     ),
-    "the ring read without an acquire": (
+    "the ring read without an acquire, by fours": (
+        "if (LOOK) filled = load_acquire_shared(flag);",
+        "if (LOOK) filled = load_relaxed_shared(flag);",
+        (RaceError, AddressError),
+    ),
+    "the ring read without an acquire, one by one": (
         "const u32 filled = load_acquire_shared(flag);",
         "const u32 filled = load_relaxed_shared(flag);",
         (RaceError, AddressError),
@@ -172,6 +177,28 @@ FAULTS = {
         "        at.ahead = look_ahead(load_acquire_shared(flag), at.q, lane);\n    }\n    take(",
         "        at.ahead = look_ahead(load_relaxed_shared(flag), at.q, lane);\n    }\n    take(",
         (RaceError, AddressError),
+    ),
+    "four steps waited for without an acquire": (
+        "at.ahead = look_ahead(load_acquire_shared(places.flag(at.q + lane)), at.q, lane);\n    return",
+        "at.ahead = look_ahead(load_relaxed_shared(places.flag(at.q + lane)), at.q, lane);\n    return",
+        (RaceError, AddressError),
+    ),
+    "the ring freed before it is read, one by one": (
+        "    at.q += more ? 4 : done;",
+        "    if (more && lane == 0) raise_flag(places.freed + places.ring.place(at.q + 4) / 4 * 8);\n"
+        "    at.q += more ? 4 : done;",
+        ANY,
+    ),
+    "the ring freed before it is read, by fours": (
+        "        at.ahead = look_ahead(filled, at.q, lane);\n        if (lane == 0) places.free_four",
+        "        if (lane == 0) places.free_four(at.q);\n"
+        "        at.ahead = look_ahead(filled, at.q, lane);\n        if (false) places.free_four",
+        (RaceError, AddressError),
+    ),
+    "a use of a place taken for the one before": (
+        "return (q & (mask + 1)) != 0;",
+        "return false;",
+        ANY,
     ),
     "no barrier of the warp between a step and the next": (
         "        __syncwarp();\n    }\n\n    __device__ void tell",

@@ -74,6 +74,17 @@ template <class T>
 EMU_INLINE void write_shared(SharedAddress at, const T& value) {
     *reinterpret_cast<T*>(at) = value;
 }
+using Flag = unsigned long long;
+EMU_INLINE void make_flag(Flag* flag) {
+    *flag = 0;
+}
+EMU_INLINE void unmake_flag(Flag*) {}
+EMU_INLINE void raise_flag(SharedAddress flag) {
+    emu_store(flag, emu_load(flag, 8, EMU_RELAXED) + 1, 8, EMU_RELEASE);
+}
+EMU_INLINE bool flag_raised(SharedAddress flag, bool odd) {
+    return (emu_load(flag, 8, EMU_ACQUIRE) & 1) != unsigned(odd);
+}
 // The destination is spoilt at once, and right only after the wait: both are stores that race.
 template <int BYTES>
 EMU_INLINE void copy_async(SharedAddress to, const void* from) {
