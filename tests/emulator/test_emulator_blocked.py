@@ -164,8 +164,8 @@ FAULTS = {
         (RaceError, AddressError),
     ),
     "the ring read without an acquire, by fours": (
-        "if (LOOK) filled = load_acquire_shared(flag);",
-        "if (LOOK) filled = load_relaxed_shared(flag);",
+        "    if (LOOK)\n        filled = load_acquire_shared(flag);",
+        "    if (LOOK)\n        filled = load_relaxed_shared(flag);",
         (RaceError, AddressError),
     ),
     "the ring read without an acquire, one by one": (
@@ -184,15 +184,15 @@ FAULTS = {
         (RaceError, AddressError),
     ),
     "the ring freed before it is read, one by one": (
-        "    at.q += more ? 4 : done;",
-        "    if (more && lane == 0) places.free_four(at.q + 4);\n    at.q += more ? 4 : done;",
+        "    u32 done = 0;\n",
+        "    u32 done = 0;\n    if (lane == 0) places.free_four(at.q + 4);\n",
         ANY,
     ),
     "the ring freed before it is read, by fours": (
-        "        at.ahead = look_ahead(filled, at.q, lane);\n        if (lane == 0) places.free_four",
-        "        if (lane == 0) places.free_four(at.q);\n"
-        "        at.ahead = look_ahead(filled, at.q, lane);\n        if (false) places.free_four",
-        (RaceError, AddressError),
+        "        const Round<V, K, C> after = places.round(at.q + 4);\n",
+        "        const Round<V, K, C> after = places.round(at.q + 4);\n"
+        "        if (lane == 0) places.free_four(at.q + 4);\n",
+        ANY,
     ),
     "a use of a place taken for the one before": (
         "return (q & (mask + 1)) != 0;",
