@@ -3,6 +3,7 @@
 CUDA's green contexts give a stream some of the multiprocessors for its own. All that runs on the
 stream is confined to them, the vendor's kernels too, which no grid size could do: the blocks of a
 small grid are spread over the whole card. Second-level cache and memory bandwidth stay whole.
+Not every kernel comes back there: cuSPARSE's SpSV did not (examples/benchmarks/README.md).
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         type=_numbers,
         default=[1.0],
         help="shares of the card's multiprocessors, such as 0.25,0.5,1; default: 1; "
-        "below 1 it did not come back on the one card tried, and is ended",
+        "below 1 without cuSPARSE's solver, which does not come back there",
     )
     add(
         "--budget",

@@ -75,8 +75,12 @@ class Results:
         return sorted(found, key=lambda name: (name != "auto", name == REFERENCE, name))
 
     def reference(self, setting: Setting) -> str:
-        """What the others are compared with: the vendor's solver, on a CPU plain substitution."""
-        return REFERENCE if REFERENCE in self.algorithms(setting) else "serial"
+        """What the others are compared with: the vendor's solver, on a CPU plain substitution.
+
+        It may have no rows of the setting, as the vendor's solver on a share of a card.
+        """
+        names = self.algorithms(setting)
+        return "serial" if "serial" in names and REFERENCE not in names else REFERENCE
 
     def row(self, setting: Setting, case: str, algorithm: str, phase: str = "solve") -> Row | None:
         """A row, failed or not; None if there is none."""

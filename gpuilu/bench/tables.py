@@ -55,16 +55,18 @@ def document(record: Record, names: Sequence[str] = ()) -> str:
 def _of_setting(results: Results, setting: Setting, names: Sequence[str]) -> list[str]:
     """Titles and tables in turn."""
     parts = []
+    reference = results.reference(setting)
+    compares = reference in results.algorithms(setting)
     for name in names:
         title, table = "", None
-        if name in TABLES:
+        if name in TABLES and (compares or name not in COMPARISONS):
             title, cell = TABLES[name]
             table = by_algorithm(results, setting, cell, name)
         elif name in SETUPS:
             title, make = SETUPS[name]
             table = make(results, setting)
         if table is not None:
-            parts += [f"### {title.format(reference=results.reference(setting))}", table]
+            parts += [f"### {title.format(reference=reference)}", table]
     notes = _unsupported(results, setting)
     return [*parts, notes] if notes and set(names) & set(TABLES) else parts
 
@@ -178,6 +180,7 @@ TABLES: dict[str, tuple[str, Cell]] = {
     "memory": ("Memory, the matrix included [MB]", _of_row(_memory)),
     "error": ("Backward error", _of_row(_error)),
 }
+COMPARISONS = ("ratio", "break_even")  # nothing but that
 
 
 SETUPS: dict[str, tuple[str, Callable[[Results, Setting], str | None]]] = {

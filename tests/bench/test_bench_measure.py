@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import numpy as np
@@ -488,21 +489,28 @@ def test_grids_are_sized_by_the_multiprocessors_that_a_stream_owns(monkeypatch):
     assert cuda.multiprocessors(0) == 132
 
 
-def test_a_part_of_a_card_is_measured_in_a_process_of_its_own(monkeypatch, tmp_path):
-    seen, told = [], []
+def test_the_vendor_is_measured_on_the_whole_card_and_not_on_a_part(monkeypatch, tmp_path):
+    def counted(system, names, **words):
+        row = {**vars(system), "n": 1, "nnz": 1, "phase": "solve", "ms": 1.0}
+        return [row | {"algorithm": name} for name in names]
 
-    def not_back(function, request, problem, A, share, lacking, card, *, seconds):
-        seen.append((function, share, seconds))
-        raise TimeoutError("not back")
-
-    monkeypatch.setattr(runs, "apart", not_back)
+    monkeypatch.setattr(partition, "limited_to", lambda share: contextlib.nullcontext(33))
+    monkeypatch.setattr(runs, "System", lambda problem, A, device: problem)
+    monkeypatch.setattr(runs, "measure", counted)
     monkeypatch.setattr(runs, "_release", lambda device: None)
-    request = runs.Request("cuda:0", ("row",), shares=(0.25, 0.5), budget_s=1.0, scale=1e-3)
-    record = Record(tmp_path / "record.json", {"card": "a card"})
-    with prepare.prepared([CASES["road_1M"]], 1e-3, folder=tmp_path) as store:
-        assert runs.run(request, [CASES["road_1M"]], store, record, told.append) == 2
-    assert seen == [(runs._measured, share, 92.0) for share in (0.25, 0.5)]
-    assert "25% of the card: TimeoutError: not back" in told[0]
+    names = ("auto", "cusparse", "row")
+    request = runs.Request("cuda:0", names, shares=(0.25, 1.0), scale=1e-3)
+    record, case, told = Record(None, {"card": ""}), CASES["road_1M"], []
+    with prepare.prepared([case], 1e-3, folder=tmp_path) as store:
+        assert runs.run(request, [case], store, record, told.append) == 0
+    assert [(r.get("multiprocessors"), r["algorithm"]) for r in record.rows] == [
+        *((33, name) for name in ("auto", "row")),
+        *((None, name) for name in names),
+    ]
+    assert "25% of the card" in told[0]
+    assert not runs.lacks(request, case, record), "the vendor is not missing there"
+    alone = runs.Request("cuda:0", ("cusparse",), shares=(0.25,), scale=1e-3)
+    assert not runs.lacks(alone, case, Record(None, {"card": ""}))
 
 
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import bench_fakes as fakes
 import pytest
@@ -291,6 +292,15 @@ def test_the_yardstick_is_shown_where_there_is_one():
     assert [cells(text, c)[0][1] for c in ("g3d7_128", "road_1M")] == ["4.0", "-"]
 
 
+def test_nothing_is_compared_where_the_vendor_was_not_measured():
+    text = tables.document(fakes.record(["road_1M"], dtypes=["float64"], shares=(0.25,)))
+    whole, part = text.split("## float64, lower, 25% of the card")
+    assert "### Speed, cusparse = 1" in whole
+    assert "### Solves from which it beats cusparse in total" in whole
+    assert "### Solve [ms]" in part
+    assert not re.search("serial|cusparse|Speed|beats", part)
+
+
 def test_an_unknown_table_is_an_error():
     with pytest.raises(gpuilu.OptionError, match="table must be one of"):
         tables.document(fakes.record(), ["what"])
@@ -379,6 +389,14 @@ def test_every_figure_is_drawn_for_the_settings_that_have_it(tmp_path):
         "shares.png",
     ]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in made)
+
+
+def test_the_vendor_is_not_in_the_figure_of_shares_where_it_was_not_measured():
+    drawing = pytest.importorskip("matplotlib.figure")
+    record = fakes.record(dtypes=["float64"], shares=(0.25, 0.5), products=True)
+    ((_, figure),) = figures.FIGURES["shares"](Results(record), drawing.Figure)
+    shown = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert shown == (set(fakes.COSTS) | set(fakes.PRODUCTS)) - {"cusparse"}
 
 
 def test_a_figure_without_numbers_is_left_out(tmp_path):
