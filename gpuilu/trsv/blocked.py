@@ -92,7 +92,8 @@ class Blocked(WaitingPlan):
         if _copied(self._info, len(self._row), T.dtype):
             shape = len(self._info), record_bytes(T.dtype, split.near_slot.shape[1])
             self._records = xp.empty(shape, np.uint8)
-            self._far_entries = xp.empty((len(self._far_position), FAR_BYTES), np.uint8)
+            entries = len(self._far_position), FAR_BYTES
+            self._far_entries = xp.zeros(entries, np.uint8)  # what fills them up is copied too
         return sources
 
     def refresh(self) -> None:
