@@ -281,7 +281,11 @@ def _shares(results: Results, figure_class: Any) -> Drawn:
     groups = _by_width(results, settings)
     figure = figure_class(figsize=(5.0 * len(groups) + 2, 6), layout="constrained")
     panels = figure.subplots(1, len(groups), squeeze=False).flat
-    names = [a for a in results.algorithms(whole) if a in results.algorithms(limited[0])]
+    there = {
+        *results.algorithms(limited[0]),
+        results.reference(whole),
+    }  # which has the whole card only
+    names = [a for a in results.algorithms(whole) if a in there]
     styles = _style([*names, *PRODUCTS])
     for axes, (title, cases) in zip(panels, groups.items(), strict=True):
         for name, style in styles.items():
@@ -291,7 +295,7 @@ def _shares(results: Results, figure_class: Any) -> Drawn:
                 numbers = [math.nan if v is None else v for v in values]
                 axes.plot(positions, numbers, linestyle=line, label=name, **style)
         axes.set(xscale="log", yscale="log", title=f"{title}: {len(cases)} cases")
-        axes.set_xticks(positions, [str(p) for p in positions])
+        axes.set_xticks(positions, [*map(str, counts), "all"])
         axes.set_xticks([], minor=True)
         axes.set_xlabel("multiprocessors")
         axes.set_ylabel("geometric mean of 2 nnz / t [GFLOPS]")

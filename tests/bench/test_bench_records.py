@@ -391,12 +391,15 @@ def test_every_figure_is_drawn_for_the_settings_that_have_it(tmp_path):
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in made)
 
 
-def test_the_vendor_is_not_in_the_figure_of_shares_where_it_was_not_measured():
+def test_the_vendor_is_in_the_figure_of_shares_where_it_was_measured_on_the_whole_card():
     drawing = pytest.importorskip("matplotlib.figure")
     record = fakes.record(dtypes=["float64"], shares=(0.25, 0.5), products=True)
     ((_, figure),) = figures.FIGURES["shares"](Results(record), drawing.Figure)
     shown = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert shown == (set(fakes.COSTS) | set(fakes.PRODUCTS)) - {"cusparse"}
+    assert shown == set(fakes.COSTS) | set(fakes.PRODUCTS)
+    (line,) = (one for one in figure.axes[0].lines if one.get_label() == "cusparse")
+    assert [math.isnan(y) for y in line.get_ydata()] == [True, True, False]
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()][-1] == "all"
 
 
 def test_a_figure_without_numbers_is_left_out(tmp_path):
