@@ -3,11 +3,11 @@
 #
 #   bash examples/benchmarks/run_all.sh FOLDER [STEP...]
 #
-# Steps, with the seconds they took on one H100 and 16 cores, matrices and most kernels being there
-# already: fast13 105, papers 167 with building its matrices, apply 77, nrhs16 22, setup 14; shares was
-# not timed yet; without a step these six, and then amg (135, most of it pyamg). Building the matrices
-# of fast13 takes 20 s on 15 cores. Each writes FOLDER/STEP.json after every case and goes on where
-# that ends. Matrices are built once, in FOLDER/matrices.
+# Steps, with the seconds they took on one H100 and 16 cores, matrices being there already: fast13 75,
+# papers 108, apply 72, nrhs16 23, setup 17, shares 27; without a step these six, and then amg (135,
+# most of it pyamg). Building all matrices takes some 80 s on 8 cores. Each step writes
+# FOLDER/STEP.json after every case and goes on where that ends. Matrices are built once, in
+# FOLDER/matrices.
 #
 # PYTHON is the interpreter; COMMIT what the records say the commit is, where git cannot.
 set -u

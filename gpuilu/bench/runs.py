@@ -113,6 +113,8 @@ def run(
         Systems that could not be set up at all; the record says nothing of them.
     """
     n_failed = 0
+    if left_out := sorted({*request.algorithms} - {*_solvers(request, min(request.shares))}):
+        progress(f"not on a part of the card: {', '.join(left_out)}, which may not come back there")
     for k, case in enumerate(cases):
         systems = [(p, s) for p in request.problems(case) for s in request.shares]
         wanted = [
