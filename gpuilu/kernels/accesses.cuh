@@ -215,14 +215,6 @@ __device__ __forceinline__ u32 load_acquire_shared(SharedAddress at) {
 __device__ __forceinline__ void store_release_shared(SharedAddress at, u32 v) {
     asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
 }
-__device__ __forceinline__ u32 load_relaxed_shared(SharedAddress at) {
-    u32 v;
-    asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
-    return v;
-}
-__device__ __forceinline__ void store_relaxed_shared(SharedAddress at, u32 v) {
-    asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
-}
 // The same value, in a register: the compiler can neither see where it came from nor compute it anew.
 __device__ __forceinline__ u32 kept(u32 v) {
     return __shfl_sync(FULL_WARP, v, threadIdx.x & 31);

@@ -53,6 +53,7 @@ EMU_INLINE SharedAddress shared_address(const void* p) {
 EMU_INLINE unsigned load_acquire_shared(SharedAddress at) {
     return load_acquire_shared(reinterpret_cast<const unsigned*>(at));
 }
+// Relaxed by address: what planted faults put in the place of an acquire and a release.
 EMU_INLINE unsigned load_relaxed_shared(SharedAddress at) {
     return load_relaxed_shared(reinterpret_cast<const unsigned*>(at));
 }
