@@ -29,8 +29,8 @@ using Record = RingStep<V, K, 1>;
 // all turns but one between the two hide the way from memory; where that is, as many turns before that.
 // All lanes read what others copied.
 constexpr int AHEAD = 3;
-constexpr int MOST_STAGED =
-    64; // far entries of a step: blocked.py copies only where no step has more
+// Far entries of a step: blocked.py copies only where no step has more.
+constexpr int MOST_STAGED = 64;
 template <class V>
 struct alignas(16) Stage {
     V b[4][32];
