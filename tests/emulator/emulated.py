@@ -27,21 +27,24 @@ needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(e
 
 CHUNK = 64  # rows of a block of levels_chunk.cu, instead of 1024
 WINDOW = 96  # positions that a block of strips.cuh remembers, instead of 512
+POLLS = 2  # of a sweeper for four steps, instead of 32: here the others are not faster than it
 BLOCK = 64  # threads of a block of the waiting kernels
 SHORT_BLOCK = 32  # and of those without waiting
 NEVER = 2**62  # ns
 
 
 def sources():
-    """The package's kernels and headers by file name, with a small window and small chunks."""
+    """The package's kernels and headers by file name, with smaller windows, chunks and patience."""
     texts = compiler.sources()
-    window = f"constexpr int WINDOW = {WINDOW};"
-    short, found = re.subn(r"constexpr int WINDOW = \d+;", window, texts["strips.cuh"])
-    assert found == 1, "strips.cuh must say `constexpr int WINDOW = ...;` once"
-    chunk = f"constexpr int CHUNK = {CHUNK};"
-    small, found = re.subn(r"constexpr int CHUNK = \d+;", chunk, texts["levels_chunk.cu"])
-    assert found == 1, "levels_chunk.cu must say `constexpr int CHUNK = ...;` once"
-    return texts | {"strips.cuh": short, "levels_chunk.cu": small}
+    for file, name, value in (
+        ("strips.cuh", "WINDOW", WINDOW),
+        ("sweep.cuh", "POLLS", POLLS),
+        ("levels_chunk.cu", "CHUNK", CHUNK),
+    ):
+        text = f"constexpr int {name} = {value};"
+        texts[file], found = re.subn(rf"constexpr int {name} = \d+;", text, texts[file])
+        assert found == 1, f"{file} must say `constexpr int {name} = ...;` once"
+    return texts
 
 
 def unit(family, kernels=None, texts=None):

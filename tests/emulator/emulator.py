@@ -143,10 +143,10 @@ def runtime():
 
 
 def with_static_shared(text):
-    """Dynamic shared memory as a static array, the one thing that a macro cannot say."""
+    """Dynamic shared memory as one static array of all kernels, what a macro cannot say."""
     return re.sub(
         r"extern\s+__shared__\s+([^;\[]+?)\s*\b(\w+)\s*\[\s*\]\s*;",
-        rf"__shared__ \1 \2[{SHARED_BYTES} / sizeof(\1)];",
+        r"\1* const \2 = reinterpret_cast<\1*>(emu_dynamic_shared);",
         text,
     )
 
@@ -172,8 +172,9 @@ def _compile(family, kernels, texts, path):
         for file, text in texts.items():
             (folder / file).write_text(f'#line 1 "{file}"\n' + with_static_shared(text))
         entries = (f"EMULATOR_KERNEL({k}, gpuilu::{kernel})" for k, kernel in enumerate(kernels))
-        includes = (f'#include "{file}"' for file in ("cuda_shim.h", f"{family}.cu", "unit.h"))
-        (folder / "unit.cpp").write_text("\n".join((*includes, *entries, "")))
+        shim, *rest = (f'#include "{file}"' for file in ("cuda_shim.h", f"{family}.cu", "unit.h"))
+        dynamic = f"alignas(16) static char emu_dynamic_shared[{SHARED_BYTES}];"
+        (folder / "unit.cpp").write_text("\n".join((shim, dynamic, *rest, *entries, "")))
         run_compiler(
             *(*UNIT_FLAGS, "-I", folder, "-I", NATIVE, "-c", folder / "unit.cpp"),
             *("-o", folder / "unit.o"),

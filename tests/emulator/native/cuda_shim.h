@@ -1,7 +1,7 @@
 // CUDA C++ for g++: the language surface that the kernels use, on the emulator's runtime.
 //
 // Each block slot of the emulator has its own copy of the compiled kernel, so that a `__shared__`
-// variable is simply a static one. The driver turns `extern __shared__ T a[];` into a static array.
+// variable is simply a static one. `extern __shared__ T a[];` becomes a pointer to one static array.
 #pragma once
 
 #include <climits>
