@@ -8,6 +8,7 @@ from gpuilu.products import LANES as PRODUCT_LANES
 from gpuilu.trsv.blocked import WIDTHS
 from gpuilu.trsv.dense_block import PANELS
 from gpuilu.trsv.row import LANES
+from gpuilu.trsv.strips import MOST_OF_LANE
 from gpuilu.trsv.waiting import columns_at_once
 
 VALUES = tuple(VALUE_TYPES)
@@ -32,7 +33,7 @@ def _blocked() -> list[str]:
             f"strips_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{K},{far},{columns},{unit}>"
             for f, v in PAIRS
             for K in WIDTHS[f]
-            for far, columns in _strips(f, v)
+            for far, columns in _strips(f, v, K)
             for unit in ("true", "false")
         ]
         + [
@@ -40,15 +41,20 @@ def _blocked() -> list[str]:
             for kernel in ("strips_enter", "strips_leave", "strips_refresh", "strips_entries")
             for v in VALUES
         ]
-        + [f"strips_records<{VALUE_TYPES[f]},{K}>" for f in WIDTHS for K in WIDTHS[f]]
+        + [
+            f"strips_records<{VALUE_TYPES[f]},{K}>"
+            for f in WIDTHS
+            for K in WIDTHS[f]
+            if K <= MOST_OF_LANE
+        ]
     )
 
 
-def _strips(factors: str, vector: str) -> list[tuple[int, int]]:
-    """(far entries polled at once, columns)."""
-    copied = [(3, 1)] if factors == vector != "D" else []
-    more = [] if vector == "D" else [(5, 1)]
-    return [(2, 1), (2, columns_at_once(vector)), *copied, *more]
+def _strips(factors: str, vector: str, K: int) -> list[tuple[int, int]]:
+    """(how gatherers wait for far entries, columns)."""
+    copied = [(3, 1)] if factors == vector != "D" and K <= MOST_OF_LANE else []
+    one = [(2, 1)] if vector == "D" else [(1, 1), (5, 1)]
+    return [*one, (2, columns_at_once(vector)), *copied]
 
 
 def _dense_block() -> list[str]:
@@ -80,7 +86,17 @@ def _order() -> list[str]:
 def _strips_pack() -> list[str]:
     widths = sorted({K for widths in WIDTHS.values() for K in widths})
     return [
-        *("widest_strips", "place_in_strips", "note_runs", "cut_runs", "note_steps"),
+        *(
+            "begin_runs",
+            "note_most_near",
+            "share_runs",
+            "note_shares",
+            "widest_strips",
+            "place_in_strips",
+            "note_runs",
+            "cut_runs",
+            "note_steps",
+        ),
         *("count_near", "count_far"),
         *(f"split_rows<{K}>" for K in widths),
         *(

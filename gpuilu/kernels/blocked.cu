@@ -1,6 +1,7 @@
 // T x = b, rows in strips, one block a strip: inside a block the values go through shared memory.
 #include "entries.cuh"
 #include "strips_copied.cuh"
+#include "strips_shared.cuh"
 #include "sweep.cuh"
 
 namespace gpuilu {
@@ -32,9 +33,9 @@ constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 5
 // polls. Inside a block the gatherer of a step releases `filled`, which every lane of the sweeper
 // acquires, or one does and all meet in __syncwarp, before they use what they read of the ring; the
 // sweeper releases `swept`, or raises `freed`, after all its lanes have read four steps of the ring (so
-// that the places may be filled again), and gatherers acquire that. The window is the sweeper's alone, ordered by __syncwarp; a
-// near value lies at most WINDOW - 64 positions back, so the slot is not yet used again, not even
-// by the own step.
+// that the places may be filled again), and gatherers acquire that. The window is the sweeper's alone, and
+// so are its terms a gatherer's, ordered by __syncwarp; a near value lies at most WINDOW - 64 positions
+// back, so the slot is not yet used again, not even by the own step.
 // Progress: strips are taken by ticket in topological order, so far values come from strips whose
 // blocks are running, or from earlier steps of the own strip. The gatherers fill the steps in order,
 // each its own in turn: the smallest unfilled step waits only for swept steps and for other strips,
@@ -43,15 +44,18 @@ constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 5
 template <class F, class V, int K, int FAR, int C, bool UNIT>
 __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
     strips_solve(Strips<F> T, const V* b, V* y, int nrhs, int ring_steps, Launch launch) {
-    __shared__ Hall<V, K, C> hall;
+    __shared__ Hall hall;
     extern __shared__ Pack<u64, 2> room[];
-    const Ring<V, K, C> ring{reinterpret_cast<RingStep<V, K, C>*>(room), u32(ring_steps) - 1};
+    Window<V, C>& window = *reinterpret_cast<Window<V, C>*>(room);
+    constexpr int L = near_of_lane(K);
+    const Ring<V, L, C> ring{reinterpret_cast<RingStep<V, L, C>*>(&window + 1),
+                             u32(ring_steps) - 1};
     const int lane = kept(threadIdx.x & 31), warp = same_in_warp(threadIdx.x / 32);
     const Role role = role_of(warp, blockDim.x / 32);
     const int groups = (nrhs + C - 1) / C;
     Patience patience;
     bool again = false;
-    if (threadIdx.x < C) hall.window[WINDOW * C + threadIdx.x] = V(0);
+    if (threadIdx.x < C) window.value[WINDOW * C + threadIdx.x] = V(0);
     while (true) {
         __syncthreads(); // the strip before is finished with the ring
         if (threadIdx.x == 0) hall.ticket = take_ticket(launch);
@@ -65,16 +69,20 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
         again = true;
         __syncthreads();
         if (role.task == SWEEP)
-            sweep<F, V, K, C, FAR == COPIED>(T, count, begin, on, hall, ring, launch, patience,
-                                             lane);
+            sweep<(K > L), F, V, L, C, FAR == COPIED>(T, count, begin, on, hall, window, ring,
+                                                      launch, patience, lane);
         else if (role.task == GATHER) {
             if constexpr (FAR == COPIED) {
                 auto stages = reinterpret_cast<Stage<V>*>(ring.steps + ring_steps);
                 gather_copied<UNIT>(T, count, begin, role.number, role.of, on, hall, ring,
                                     stages[role.number], launch, patience, lane);
+            } else if constexpr (FAR == SHARED_OUT) {
+                auto terms = reinterpret_cast<Terms<V>*>(ring.steps + ring_steps);
+                gather_listed<UNIT, K>(T, count, begin, role.number, role.of, on, hall, ring,
+                                       terms[role.number], launch, patience, lane);
             } else
-                gather<FAR, UNIT>(T, count, begin, role.number, role.of, on, hall, ring, launch,
-                                  patience, lane);
+                gather<FAR, UNIT, K>(T, count, begin, role.number, role.of, on, hall, ring, launch,
+                                     patience, lane);
         }
     }
 }

@@ -156,6 +156,16 @@ __device__ Complex<R> over(Complex<R> a, R b) {
     return {over(a.re, b), over(a.im, b)};
 }
 
+// What can be added to any value, zeros of both signs too, and leaves it as it is.
+template <class V>
+__device__ V minus_zero() {
+    const Real<V> zero = Real<V>(-0.0);
+    if constexpr (sizeof(V) == sizeof(zero))
+        return zero;
+    else
+        return {zero, zero};
+}
+
 // Exchange of a value between the lanes of a warp.
 __device__ inline float shuffle_xor(unsigned mask, float v, int lanes) {
     return __shfl_xor_sync(mask, v, lanes);

@@ -7,7 +7,7 @@ namespace gpuilu {
 
 using u16 = unsigned short;
 
-constexpr int WINDOW = 512;    // latest values of a strip that its block keeps in shared memory
+constexpr int WINDOW = 2048;   // latest values of a strip that its block keeps in shared memory
 constexpr u32 PAUSE_NS = 100;  // between polls that nobody waits for
 constexpr u32 MOST_STEPS = 64; // in the ring
 
@@ -23,7 +23,7 @@ struct StepInfo;
 template <class F>
 struct Strips {
     int n_strips;
-    const int *step_ptr, *step_start, *row, *far_ptr, *far_position;
+    const int *step_ptr, *step_start, *step_shares, *row, *far_ptr, *far_position;
     const F* far_data;
     const u16* near_slot;
     const F *near_data, *scale, *diag;
@@ -58,20 +58,48 @@ __device__ u32 slot_of(const Slots<K>& slots, int k) {
     return slots.v[k / 2] >> 16 * (k % 2) & 0xffffu;
 }
 
+// Near entries that one lane subtracts. Where rows may have more, each row of a step is given 2^n lanes,
+// the fewer rows having room in a step.
+constexpr int MOST_OF_LANE = 8, SHARE_OF_LANE = 4;
+__device__ constexpr int near_of_lane(int K) {
+    return K <= MOST_OF_LANE ? K : SHARE_OF_LANE;
+}
+// What the ring says of a step: how many rows, and n.
+__device__ inline u32 rows_and_shares(u32 rows, u32 n) {
+    return rows | n << 16;
+}
+__device__ inline u32 rows_of(u32 rows_and_shares) {
+    return rows_and_shares & 0xffffu;
+}
+__device__ inline u32 shares_of(u32 rows_and_shares) {
+    return rows_and_shares >> 16;
+}
+
 // What the ring holds for a step to come: r = b - (sum over far entries), near entries and their slots;
-// all of it divided by the diagonal where that is safe.
+// all of it divided by the diagonal where that is safe. Near entries lie in pieces of 16 bytes, those of all
+// lanes side by side: a lane's entries in a row would be in the banks of others.
 template <class V, int K, int C>
 struct alignas(16) RingStep {
-    Pack<V, K> value[32];
+    static constexpr int PIECES = sizeof(V) * K <= 16 ? 1 : sizeof(V) * K / 16;
+    using Piece = Pack<V, K / PIECES>;
+    Piece value[PIECES][32];
     Slots<K> slots[32];
     V r[C * 32];
     u32 far[C == 1 ? 32 : 4]; // of records alone: which far entries of the step are the row's
+
+    __device__ void set_value(int lane, const Pack<V, K>& of_row) {
+#pragma unroll
+        for (int j = 0; j < PIECES; ++j) {
+            Piece piece;
+#pragma unroll
+            for (int k = 0; k < K / PIECES; ++k) piece.v[k] = of_row.v[j * (K / PIECES) + k];
+            value[j][lane] = piece;
+        }
+    }
 };
 
-// What the warps of a block share, beside the ring of `mask` + 1 steps.
-template <class V, int K, int C>
+// What the warps of a block share, beside the ring of `mask` + 1 steps and the window.
 struct Hall {
-    V window[(WINDOW + 1) * C];
     Pack<u32, 2> place[MOST_STEPS]; // first position of the step, and how many there are
     u32 filled[MOST_STEPS];         // 1 + the step that the ring holds there, and DIVIDE
     u32 swept;                      // steps that are swept; gatherers that copy have flags instead:
@@ -98,6 +126,12 @@ struct Ring {
     // Whether step q is a second, fourth, ... use of its place.
     __device__ bool odd(u32 q) const { return (q & (mask + 1)) != 0; }
 };
+
+// The latest values of a strip, and a zero for entries that are not.
+template <class V, int C>
+struct alignas(16) Window {
+    V value[(WINDOW + 1) * C];
+};
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
 
 // ---- gatherers: what comes from elsewhere -------------------------------------------------------
@@ -108,42 +142,73 @@ struct Batch {
     F value[FAR];
 };
 
-template <class F, int K, int FAR>
-struct Gathered {
-    u32 start, rows; // of the step
-    int begin, end;
-    Batch<F, FAR> batch;
-    Slots<K> slots;
-    Pack<F, K> near_value;
-    F scale;
-};
-
-// The positions of a step: from start to end.
+// The positions of a step.
 struct Extent {
-    u32 start, end;
+    u32 start, end, n; // 2^n lanes a row
 };
-template <class F>
+template <int K, class F>
 __device__ Extent load_extent(const Strips<F>& T, u32 step, u32 last) {
-    if (step >= last) return {0, 0};
-    return {u32(T.step_start[step]), u32(T.step_start[step + 1])};
+    if (step >= last) return {0, 0, 0};
+    return {u32(T.step_start[step]), u32(T.step_start[step + 1]),
+            near_of_lane(K) < K ? u32(T.step_shares[step]) : 0u};
 }
 
-template <bool UNIT, class F, int K, int FAR>
-__device__ void load_rows(const Strips<F>& T, Extent step, int lane, Gathered<F, K, FAR>& g) {
-    g.start = step.start;
-    g.rows = step.end - step.start;
-    g.begin = g.end = 0;
+// The same, and which far entries are those of this lane's row.
+struct StepRows {
+    u32 start, rows, n;
+    int begin, end;
+
+    // Lanes that a row's far entries can be shared out to: 2^n of them.
+    __device__ int share() const { return rows == 0 ? 0 : __clz(rows - 1 | 1) - 27; }
+    // The same with this lane's part of the entries: of row lane >> n.
+    __device__ StepRows shared_out(int lane) const {
+        const int n = share(), row = lane >> n, part = lane & ((1 << n) - 1);
+        const int of = __shfl_sync(FULL_WARP, begin, row), to = __shfl_sync(FULL_WARP, end, row);
+        const int each = (to - of + (1 << n) - 1) >> n;
+        return {start, rows, n, min(of + part * each, to), min(of + (part + 1) * each, to)};
+    }
+    // Those of all rows.
+    __device__ int first() const { return __shfl_sync(FULL_WARP, begin, 0); }
+    __device__ int last() const { return __shfl_sync(FULL_WARP, end, (rows - 1) & 31); }
+};
+template <class F>
+__device__ StepRows load_ranges(const Strips<F>& T, Extent step, int lane) {
+    StepRows rows{step.start, step.end - step.start, step.n, 0, 0};
+    if (u32(lane) >= rows.rows) return rows;
+    rows.begin = T.far_ptr[step.start + lane];
+    rows.end = T.far_ptr[step.start + lane + 1];
+    return rows;
+}
+
+// What else a turn needs of its rows, and the far entries that are waited for first.
+template <class F, class V, int L, int FAR, int C>
+struct Gathered {
+    Batch<F, FAR> batch;
+    Slots<L> slots; // of the lane's near entries
+    Pack<F, L> near_value;
+    F scale; // of the row of which the lane has near entries
+    V s[C];  // b, of which terms are subtracted, one row a lane
+};
+template <bool UNIT, int K, class F, class V, int L, int FAR, int C>
+__device__ void load_rows(const Strips<F>& T, const StepRows& step, const Columns<V, C>& on,
+                          Gathered<F, V, L, FAR, C>& g, int lane) {
+    static_assert(L == near_of_lane(K));
 #pragma unroll
-    for (int k = 0; k < K; ++k) g.near_value.v[k] = F(0);
+    for (int k = 0; k < L; ++k) g.near_value.v[k] = F(0);
 #pragma unroll
-    for (int k = 0; k < K / 2; ++k) g.slots.v[k] = WINDOW << 16 | WINDOW;
+    for (int k = 0; k < L / 2; ++k) g.slots.v[k] = WINDOW << 16 | WINDOW;
     g.scale = F(1);
-    if (u32(lane) >= g.rows) return;
-    const u32 at = g.start + lane;
-    g.begin = T.far_ptr[at];
-    g.end = T.far_ptr[at + 1];
-    g.slots = reinterpret_cast<const Slots<K>*>(T.near_slot)[at];
-    g.near_value = reinterpret_cast<const Pack<F, K>*>(T.near_data)[at];
+#pragma unroll
+    for (int c = 0; c < C; ++c) g.s[c] = V(0);
+    if (u32(lane) < step.rows)
+#pragma unroll
+        for (int c = 0; c < C; ++c)
+            if (on.has(c)) g.s[c] = on.b[on.at(step.start + lane, c)];
+    const u32 row = u32(lane) >> step.n;
+    if (row >= step.rows) return;
+    const long long at = step.start + row, part = at * (K / L) + (lane & ((1 << step.n) - 1));
+    g.slots = reinterpret_cast<const Slots<L>*>(T.near_slot)[part];
+    g.near_value = reinterpret_cast<const Pack<F, L>*>(T.near_data)[part];
     if (!UNIT) g.scale = T.scale[at];
 }
 
@@ -155,14 +220,6 @@ __device__ void load_batch(const Strips<F>& T, int first, int end, Batch<F, FAR>
         batch.position[e] = p < end ? T.far_position[p] : -1;
         if (p < end) batch.value[e] = T.far_data[p];
     }
-}
-
-template <class F, class V, int K, int FAR, int C>
-__device__ void load_right(const Columns<V, C>& on, const Gathered<F, K, FAR>& g, int lane,
-                           V (&b)[C]) {
-#pragma unroll
-    for (int c = 0; c < C; ++c)
-        b[c] = u32(lane) < g.rows && on.has(c) ? on.b[on.at(g.start + lane, c)] : V(0);
 }
 
 // Where the values of a batch are; bit e * C + c: entry e is there, for column c.
@@ -191,77 +248,90 @@ __device__ void subtract(const Batch<F, FAR>& batch, u32 wanted, const V (&value
                 s[c] = minus_product(s[c], V(batch.value[e]), value[e * C + c]);
 }
 
-// s -= sum over the far entries of a row, of which g has the first batch.
-template <class F, class V, int K, int FAR, int C>
-__device__ void subtract_far(const Strips<F>& T, Gathered<F, K, FAR>& g, const Columns<V, C>& on,
-                             V (&s)[C], Launch launch, Patience& patience, int lane) {
-    for (int first = g.begin; __any_sync(FULL_WARP, first < g.end); first += FAR) {
+// What each of the 2^n lanes of a row begins with: s of its row or, all but one, what changes no sum.
+template <class V, int C>
+__device__ void begin_shares(int n, const V (&s)[C], V (&sum)[C], int lane) {
+    const bool first = (lane & ((1 << n) - 1)) == 0;
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+        const V mine = n == 0 ? s[c] : shuffle(FULL_WARP, s[c], lane >> n, 32);
+        sum[c] = first ? mine : minus_zero<V>();
+    }
+}
+
+// From what the 2^n lanes of each row have to the sums of the rows, one a lane.
+template <class V, int C>
+__device__ void add_shares(int n, const V (&sum)[C], V (&s)[C], int lane) {
+#pragma unroll
+    for (int c = 0; c < C; ++c) s[c] = sum[c];
+    if (n == 0) return;
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+        for (int o = 1; o < 1 << n; o *= 2) s[c] = plus(s[c], shuffle_xor(FULL_WARP, s[c], o));
+        s[c] = shuffle(FULL_WARP, s[c], lane << n & 31, 32);
+    }
+}
+
+// s -= sum over the far entries of a lane, of which `batch` has the first.
+template <class F, class V, int FAR, int C>
+__device__ void subtract_far(const Strips<F>& T, const StepRows& step, Batch<F, FAR>& batch,
+                             const Columns<V, C>& on, V (&s)[C], Launch launch, Patience& patience,
+                             int lane) {
+    for (int first = step.begin; __any_sync(FULL_WARP, first < step.end); first += FAR) {
         const V* slot[FAR * C];
         V value[FAR * C];
-        const u32 wanted = ask(g.batch, on, slot);
+        const u32 wanted = ask(batch, on, slot);
         // Where there may be many, the next batch is read while this one's values are waited for.
         Batch<F, FAR> after;
-        const bool more = __any_sync(FULL_WARP, first + FAR < g.end);
-        if (FAR > 2 && more) load_batch(T, first + FAR, g.end, after);
+        const bool more = __any_sync(FULL_WARP, first + FAR < step.end);
+        if (FAR > 2 && more) load_batch(T, first + FAR, step.end, after);
         await(slot, wanted, value, launch, patience, lane);
-        subtract(g.batch, wanted, value, s);
+        subtract(batch, wanted, value, s);
         if (!more) return;
-        if (FAR <= 2) load_batch(T, first + FAR, g.end, after);
-        g.batch = after;
+        if (FAR <= 2) load_batch(T, first + FAR, step.end, after);
+        batch = after;
     }
 }
 
 // 1 / diagonal in the precision of x, or zero where only the division is safe.
-template <class V, bool UNIT, class F, int K, int FAR>
-__device__ V reciprocal(const Strips<F>& T, const Gathered<F, K, FAR>& g, int lane) {
-    if (UNIT || u32(lane) >= g.rows) return V(1);
-    if (sizeof(F) == sizeof(V) || is_zero(g.scale)) return V(g.scale);
-    const int row = T.row[g.start + lane];
+template <class V, bool UNIT, class F>
+__device__ V reciprocal(const Strips<F>& T, const StepRows& step, F scale, int lane) {
+    const u32 of = u32(lane) >> step.n;
+    if (UNIT || of >= step.rows) return V(1);
+    if (sizeof(F) == sizeof(V) || is_zero(scale)) return V(scale);
+    const int row = T.row[step.start + of];
     return row < 0 ? V(1) : over(V(1), V(T.diag[row]));
 }
 
-// s times the reciprocal diagonal of each row where that is safe; whether it is not for some row.
-template <bool UNIT, class V, int C>
-__device__ bool scale_rows(V& inverse, V (&s)[C]) {
+// Put step q into the ring, and tell.
+template <bool UNIT, class F, class V, int L, int FAR, int C>
+__device__ void fill(const Strips<F>& T, u32 q, const StepRows& rows, Gathered<F, V, L, FAR, C>& g,
+                     Hall& hall, Ring<V, L, C> ring, int lane) {
+    const u32 at = ring.place(q);
+    RingStep<V, L, C>& step = ring.steps[at];
+    V inverse = reciprocal<V, UNIT>(T, rows, g.scale, lane), s[C];
     const bool divide = !UNIT && __any_sync(FULL_WARP, is_zero(inverse));
     if (is_zero(inverse)) inverse = V(1);
+    begin_shares(int(rows.n), g.s, s, lane);
+    Pack<V, L> value;
 #pragma unroll
-    for (int c = 0; c < C; ++c)
+    for (int k = 0; k < L; ++k)
+        value.v[k] = UNIT ? V(g.near_value.v[k]) : times(V(g.near_value.v[k]), inverse);
+    step.set_value(lane, value);
+    step.slots[lane] = g.slots;
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
         if (!UNIT) s[c] = times(s[c], inverse);
-    return divide;
-}
-
-// The last of step q into the ring, and tell.
-template <class V, int K, int C>
-__device__ void finish(u32 q, u32 start, u32 rows, bool divide, const V (&s)[C],
-                       Hall<V, K, C>& hall, Ring<V, K, C> ring, int lane) {
-    const u32 at = ring.place(q);
-#pragma unroll
-    for (int c = 0; c < C; ++c) ring.steps[at].r[c * 32 + lane] = s[c];
-    if (lane == 0) hall.place[at] = {start, rows};
+        step.r[c * 32 + lane] = s[c];
+    }
+    if (lane == 0) hall.place[at] = {rows.start, rows_and_shares(rows.rows, rows.n)};
     __syncwarp();
     if (lane == 0) store_release_shared(hall.filled + at, (q + 1) | (divide ? DIVIDE : 0u));
 }
 
-// Put step q into the ring.
-template <bool UNIT, class F, class V, int K, int FAR, int C>
-__device__ void fill(const Strips<F>& T, u32 q, const Gathered<F, K, FAR>& g, V (&s)[C],
-                     Hall<V, K, C>& hall, Ring<V, K, C> ring, int lane) {
-    RingStep<V, K, C>& step = ring.steps[ring.place(q)];
-    V inverse = reciprocal<V, UNIT>(T, g, lane);
-    const bool divide = scale_rows<UNIT>(inverse, s);
-    Pack<V, K> value;
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-        value.v[k] = UNIT ? V(g.near_value.v[k]) : times(V(g.near_value.v[k]), inverse);
-    step.value[lane] = value;
-    step.slots[lane] = g.slots;
-    finish(q, g.start, g.rows, divide, s, hall, ring, lane);
-}
-
 // Wait until the place of step q in the ring is free. False if the launch is abandoned.
 template <class V, int K, int C>
-__device__ bool await_place(u32 q, const Hall<V, K, C>& hall, Ring<V, K, C> ring, Launch launch,
+__device__ bool await_place(u32 q, const Hall& hall, Ring<V, K, C> ring, Launch launch,
                             Patience& patience, int lane) {
     while (__any_sync(FULL_WARP, load_acquire_shared(&hall.swept) + ring.mask < q)) {
         if (patience.exhausted(launch, lane)) return false;
@@ -271,32 +341,33 @@ __device__ bool await_place(u32 q, const Hall<V, K, C>& hall, Ring<V, K, C> ring
 }
 
 // Steps g, g + gatherers, ... of the `count` steps of a strip, of which `begin` is the first.
-template <int FAR, bool UNIT, class F, class V, int K, int C>
+template <int FAR, bool UNIT, int K, class F, class V, int L, int C>
 __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gatherers,
-                       const Columns<V, C>& on, Hall<V, K, C>& hall, Ring<V, K, C> ring,
-                       Launch launch, Patience& patience, int lane) {
+                       const Columns<V, C>& on, Hall& hall, Ring<V, L, C> ring, Launch launch,
+                       Patience& patience, int lane) {
     const u32 last = begin + count;
-    Gathered<F, K, FAR> current, next;
-    V s[C], b[C];
-    load_rows<UNIT>(T, load_extent(T, begin + g, last), lane, current);
-    load_rows<UNIT>(T, load_extent(T, begin + g + gatherers, last), lane, next);
-    Extent later = load_extent(T, begin + g + 2 * gatherers, last);
-    load_batch(T, current.begin, current.end, current.batch);
-    load_right(on, current, lane, s);
+    Gathered<F, V, L, FAR, C> gathered;
+    StepRows current = load_ranges(T, load_extent<K>(T, begin + g, last), lane);
+    StepRows next = load_ranges(T, load_extent<K>(T, begin + g + gatherers, last), lane);
+    Extent later = load_extent<K>(T, begin + g + 2 * gatherers, last);
+    StepRows mine = current.shared_out(lane);
+    load_batch(T, mine.begin, mine.end, gathered.batch);
+    load_rows<UNIT, K>(T, current, on, gathered, lane);
     for (u32 q = g; q < count; q += gatherers) {
-        Gathered<F, K, FAR> after;
-        subtract_far(T, current, on, s, launch, patience, lane);
+        const int n = current.share();
+        V sum[C];
+        begin_shares(n, gathered.s, sum, lane);
+        subtract_far(T, mine, gathered.batch, on, sum, launch, patience, lane);
+        add_shares(n, sum, gathered.s, lane);
         if (!await_place(q, hall, ring, launch, patience, lane)) return;
-        fill<UNIT>(T, q, current, s, hall, ring, lane);
+        fill<UNIT>(T, q, current, gathered, hall, ring, lane);
         // Only now: a poll would wait for all loads before it, and the sweeper for the filling.
-        load_batch(T, next.begin, next.end, next.batch);
-        load_right(on, next, lane, b);
-        load_rows<UNIT>(T, later, lane, after);
-        later = load_extent(T, begin + q + 3 * gatherers, last);
+        mine = next.shared_out(lane);
+        load_batch(T, mine.begin, mine.end, gathered.batch);
+        load_rows<UNIT, K>(T, next, on, gathered, lane);
         current = next;
-        next = after;
-#pragma unroll
-        for (int c = 0; c < C; ++c) s[c] = b[c];
+        next = load_ranges(T, later, lane);
+        later = load_extent<K>(T, begin + q + 3 * gatherers, last);
     }
 }
 

@@ -46,7 +46,7 @@ struct Desk {
     Ring<V, K, 1> ring;
     u32 lane;
 
-    __device__ Desk(const Hall<V, K, 1>& hall, Ring<V, K, 1> ring, const Stage<V>& stage, int lane)
+    __device__ Desk(const Hall& hall, Ring<V, K, 1> ring, const Stage<V>& stage, int lane)
         : steps(kept(shared_address(ring.steps))), place(kept(shared_address(hall.place))),
           filled(kept(shared_address(hall.filled))), freed(kept(shared_address(hall.freed))),
           b(kept(shared_address(stage.b[0]) + lane * u32(sizeof(V)))),
@@ -159,7 +159,7 @@ __device__ __forceinline__ void finish_step(const Desk<V, K>& desk, u32 q, u32 t
 // (AHEAD - 1) * gatherers + 5 steps.
 template <bool UNIT, class V, int K>
 __device__ void gather_copied(const Strips<V>& T, u32 count, u32 begin, u32 g, u32 gatherers,
-                              const Columns<V, 1>& on, Hall<V, K, 1>& hall, Ring<V, K, 1> ring,
+                              const Columns<V, 1>& on, Hall& hall, Ring<V, K, 1> ring,
                               Stage<V>& stage, Launch launch, Patience& patience, int lane) {
     const Desk<V, K> desk(hall, ring, stage, lane);
     const int stride = int(gatherers), behind = AHEAD * stride, last = int(count);
@@ -217,7 +217,7 @@ __global__ void strips_records(int n, StepInfo* info, const u16* near_slot, cons
     for (int k = 0; k < K / 2; ++k)
         slots.v[k] =
             has_row ? reinterpret_cast<const Slots<K>*>(near_slot)[at].v[k] : WINDOW << 16 | WINDOW;
-    to.value[lane] = value;
+    to.set_value(int(lane), value);
     to.slots[lane] = slots;
     to.r[lane] = factor;
     to.far[lane] = has_row ? (far_ptr[at] - of.far) | (far_ptr[at + 1] - of.far) << 16 : 0u;

@@ -103,6 +103,46 @@ __global__ void cut_runs(int n, const int* run, const int* first, int* begins) {
     if (k < n) begins[k] = (k - first[run[k] - 1]) % STEP_ROWS == 0;
 }
 
+// begins[k] = whether a run does, in an order that is there. One thread a row.
+__global__ void begin_runs(int n, const int* row, const int* level, const int* strip, int* begins) {
+    const int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= n) return;
+    const int i = row[k], before = k == 0 ? -1 : row[k - 1];
+    begins[k] = k == 0 || strip[i] != strip[before] || level[i] != level[before];
+}
+
+// most[r] = near entries of the row of run r that has most of them. Zero on entry. One thread a row.
+__global__ void note_most_near(int n, int K, const u16* near_slot, const int* run, int* most) {
+    const int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= n) return;
+    int near = 0;
+    while (near < K && near_slot[(long long)k * K + near] != WINDOW) ++near;
+    atomicMax(most + run[k] - 1, near);
+}
+
+// n such that 2^n lanes are enough for that many near entries.
+__device__ inline int shares_for(int most) {
+    int n = 0;
+    while (SHARE_OF_LANE << n < most) ++n;
+    return n;
+}
+
+// The same as cut_runs, in steps of so few rows that each has the lanes that its run needs. One thread a
+// row.
+__global__ void share_runs(int n, const int* run, const int* first, const int* most, int* begins) {
+    const int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= n) return;
+    const int shares = shares_for(most[run[k] - 1]);
+    begins[k] = (k - first[run[k] - 1]) % (STEP_ROWS >> shares) == 0;
+}
+
+// shares[q] = n of the run of step q; `step` counts the begins up to each position. One thread a row.
+__global__ void note_shares(int n, const int* begins, const int* step, const int* run,
+                            const int* most, int* shares) {
+    const int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k < n && begins[k]) shares[step[k] - 1] = shares_for(most[run[k] - 1]);
+}
+
 // step_start and step_ptr as `Strips` has them; `step` counts the begins up to each position. One
 // thread a row.
 __global__ void note_steps(int n, int n_strips, const int* begins, const int* step, const int* row,
@@ -131,7 +171,7 @@ struct Placed {
     }
 };
 
-constexpr int MOST_NEAR = 8;
+constexpr int MOST_NEAR = 16;
 
 // near[at + 1] = how many entries of the row at that position could be near; counts[0] is their sum and
 // counts[m] how many rows have m of them or more, m = 1 .. MOST_NEAR. `counts` zero on entry. One

@@ -20,10 +20,10 @@ struct Places {
     SharedAddress filled, swept, freed, window;
     Ring<V, K, C> ring;
 
-    __device__ Places(const Hall<V, K, C>& hall, Ring<V, K, C> ring)
+    __device__ Places(const Hall& hall, const Window<V, C>& window, Ring<V, K, C> ring)
         : first{kept(shared_address(ring.steps)), kept(shared_address(hall.place))},
           filled(kept(shared_address(hall.filled))), swept(kept(shared_address(&hall.swept))),
-          freed(kept(shared_address(hall.freed))), window(kept(shared_address(hall.window))),
+          freed(kept(shared_address(hall.freed))), window(kept(shared_address(&window))),
           ring{ring.steps, kept(ring.mask)} {}
 
     // Of the round that begins with step q, a multiple of four.
@@ -57,7 +57,14 @@ __device__ void take(bool held, const Round<V, K, C>& round, u32 at, Work<V, K, 
     constexpr u32 SLOTS = u32(sizeof(Step::value)), R = SLOTS + u32(sizeof(Step::slots));
     const SharedAddress step = round.step + at * u32(sizeof(Step));
     work.slots = read_shared_if<Slots<K>>(held, step + SLOTS + lane * u32(sizeof(Slots<K>)));
-    work.value = read_shared_if<Pack<V, K>>(held, step + lane * u32(sizeof(Pack<V, K>)));
+    constexpr int PIECES = Step::PIECES, EACH = K / PIECES;
+#pragma unroll
+    for (int j = 0; j < PIECES; ++j) {
+        const auto piece = read_shared_if<typename Step::Piece>(
+            held, step + (j * 32 + lane) * u32(sizeof(typename Step::Piece)));
+#pragma unroll
+        for (int k = 0; k < EACH; ++k) work.value.v[j * EACH + k] = piece.v[k];
+    }
     work.place = read_shared_if<Pack<u32, 2>>(held, round.place + at * 8);
 #pragma unroll
     for (int c = 0; c < C; ++c)
@@ -128,7 +135,7 @@ struct Solved {
     }
 };
 
-// The values of the near entries of a row.
+// The values of the near entries of a lane.
 template <class V, int K, int C, bool COPIES>
 __device__ void read_window(const Places<V, K, C, COPIES>& places, const Slots<K>& slots,
                             V (&x)[K][C]) {
@@ -140,19 +147,25 @@ __device__ void read_window(const Places<V, K, C, COPIES>& places, const Slots<K
                 read_shared<V>(places.window + (slot_of<K>(slots, k) * C + c) * u32(sizeof(V)));
 }
 
-// x = r - sum over near entries; where the window keeps it.
-template <class V, int K, int C, bool COPIES>
+// x = r - sum over near entries; where the window keeps it. The 2^n lanes of a row add up what they have,
+// and its first has the row.
+template <bool SHARES, class V, int K, int C, bool COPIES>
 __device__ SharedAddress substitute(const Places<V, K, C, COPIES>& places,
                                     const Work<V, K, C>& work, const V (&x)[K][C],
                                     Solved<V, C>& solved, int lane) {
-    solved.position = work.place.v[0] + lane;
-    solved.has_row = u32(lane) < work.place.v[1];
+    const u32 n = SHARES ? shares_of(work.place.v[1]) : 0u;
+    const u32 rows = SHARES ? rows_of(work.place.v[1]) : work.place.v[1];
+    solved.position = work.place.v[0] + (u32(lane) >> n);
+    solved.has_row = u32(lane) >> n < rows && (!SHARES || (u32(lane) & ((1u << n) - 1u)) == 0);
 #pragma unroll
     for (int c = 0; c < C; ++c) {
         solved.x[c] = work.r[c];
 #pragma unroll
         for (int k = K - 1; k >= 0; --k)
             solved.x[c] = minus_product(solved.x[c], work.value.v[k], x[k][c]);
+        if (SHARES)
+            for (u32 o = 1; o < 1u << n; o *= 2)
+                solved.x[c] = plus(solved.x[c], shuffle_xor(FULL_WARP, solved.x[c], int(o)));
     }
     return places.window + solved.position % WINDOW * u32(sizeof(V) * C);
 }
@@ -170,7 +183,7 @@ struct Sweep {
 // Step q + L, when the ring holds the step behind it and nothing is to be divided. While the values come
 // from the window, the step behind is taken and the results of the step before are told. With LOOK
 // the flags are read as well.
-template <int L, bool LOOK, class V, int K, int C, bool COPIES>
+template <int L, bool LOOK, bool SHARES, class V, int K, int C, bool COPIES>
 __device__ __forceinline__ void
 sweep_on(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
          const Round<V, K, C>& behind, SharedAddress flag, Solved<V, C>& solved,
@@ -181,11 +194,11 @@ sweep_on(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
     if (LOOK)
         filled = load_acquire_shared(flag); // which waits, but hardly longer than for the window
     take(true, behind, (L + 1) % 4, next, lane);
-    solved.remember(substitute(places, work, x, solved, lane));
+    solved.remember(substitute<SHARES>(places, work, x, solved, lane));
 }
 
 // Four steps at a time, as long as the ring holds them and the one behind.
-template <class V, int K, int C, bool COPIES>
+template <bool SHARES, class V, int K, int C, bool COPIES>
 __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
                                             const Places<V, K, C, COPIES>& places,
                                             Sweep<V, K, C>& at, Launch launch, int lane) {
@@ -195,10 +208,11 @@ __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
     while (at.ahead.four()) {
         const Round<V, K, C> after = places.round(at.q + 4);
         const SharedAddress flag = places.flag(at.q + 4 + lane);
-        sweep_on<0, false>(on, places, here, flag, at.solved, at.work, other, filled, lane);
-        sweep_on<1, true>(on, places, here, flag, at.solved, other, at.work, filled, lane);
-        sweep_on<2, false>(on, places, here, flag, at.solved, at.work, other, filled, lane);
-        sweep_on<3, false>(on, places, after, flag, at.solved, other, at.work, filled, lane);
+        sweep_on<0, false, SHARES>(on, places, here, flag, at.solved, at.work, other, filled, lane);
+        sweep_on<1, true, SHARES>(on, places, here, flag, at.solved, other, at.work, filled, lane);
+        sweep_on<2, false, SHARES>(on, places, here, flag, at.solved, at.work, other, filled, lane);
+        sweep_on<3, false, SHARES>(on, places, after, flag, at.solved, other, at.work, filled,
+                                   lane);
         at.q += 4;
         here = after;
         at.ahead = look_ahead(filled, at.q, lane);
@@ -223,7 +237,7 @@ __device__ bool await_four(const Places<V, K, C, COPIES>& places, u32 count,
 // Step q + L, when it is not known whether the ring holds the step behind it. If it does not, this one is
 // told at once and the step behind waited for; that it is told again does no harm. False after the last
 // step, or if the launch is abandoned.
-template <int L, class F, class V, int K, int C, bool COPIES>
+template <int L, bool SHARES, class F, class V, int K, int C, bool COPIES>
 __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on,
                           const Places<V, K, C, COPIES>& places, const Round<V, K, C>& behind,
                           Sweep<V, K, C>& at, const Work<V, K, C>& work, Work<V, K, C>& next,
@@ -234,7 +248,7 @@ __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on
     take(at.ahead.holds(L + 1), behind, (L + 1) % 4, next, lane);
     at.solved.tell(on);
     const u32 filled = load_acquire_shared(flag);
-    const SharedAddress slot = substitute(places, work, x, at.solved, lane);
+    const SharedAddress slot = substitute<SHARES>(places, work, x, at.solved, lane);
     if (at.ahead.divides(L) && at.solved.has_row) divide_step(T, at.solved.position, at.solved.x);
     at.solved.remember(slot);
     const bool held = at.ahead.holds(L + 1);
@@ -251,7 +265,7 @@ __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on
 }
 
 // Four steps, each as soon as it is there. False if that was all.
-template <class F, class V, int K, int C, bool COPIES>
+template <bool SHARES, class F, class V, int K, int C, bool COPIES>
 __device__ __forceinline__ bool sweep_singly(const Strips<F>& T, u32 count, const Columns<V, C>& on,
                                              const Places<V, K, C, COPIES>& places,
                                              Sweep<V, K, C>& at, Launch launch, Patience& patience,
@@ -259,14 +273,14 @@ __device__ __forceinline__ bool sweep_singly(const Strips<F>& T, u32 count, cons
     const Round<V, K, C> here = places.round(at.q), after = places.round(at.q + 4);
     Work<V, K, C> other;
     u32 done = 0;
-    const bool more =
-        sweep_one<0>(T, count, on, places, here, at, at.work, other, launch, patience, lane) &&
-        (++done,
-         sweep_one<1>(T, count, on, places, here, at, other, at.work, launch, patience, lane)) &&
-        (++done,
-         sweep_one<2>(T, count, on, places, here, at, at.work, other, launch, patience, lane)) &&
-        (++done,
-         sweep_one<3>(T, count, on, places, after, at, other, at.work, launch, patience, lane));
+    const bool more = sweep_one<0, SHARES>(T, count, on, places, here, at, at.work, other, launch,
+                                           patience, lane) &&
+                      (++done, sweep_one<1, SHARES>(T, count, on, places, here, at, other, at.work,
+                                                    launch, patience, lane)) &&
+                      (++done, sweep_one<2, SHARES>(T, count, on, places, here, at, at.work, other,
+                                                    launch, patience, lane)) &&
+                      (++done, sweep_one<3, SHARES>(T, count, on, places, after, at, other, at.work,
+                                                    launch, patience, lane));
     at.q += more ? 4 : done;
     at.ahead = at.ahead.from(4);
     if (more && lane == 0) places.free_four(at.q);
@@ -275,24 +289,24 @@ __device__ __forceinline__ bool sweep_singly(const Strips<F>& T, u32 count, cons
 }
 
 // The same out of the way of the loop over fours, which is twice as fast if the compiler sees it alone.
-template <class F, class V, int K, int C, bool COPIES>
+template <bool SHARES, class F, class V, int K, int C, bool COPIES>
 __noinline__ __device__ bool
 sweep_singly_apart(const Strips<F>& T, u32 count, const Columns<V, C>& on,
                    const Places<V, K, C, COPIES>& places, Sweep<V, K, C>& memory, Launch launch,
                    Patience& patience, int lane) {
     Sweep<V, K, C> at = memory;
-    const bool more = sweep_singly(T, count, on, places, at, launch, patience, lane);
+    const bool more = sweep_singly<SHARES>(T, count, on, places, at, launch, patience, lane);
     memory = at;
     return more;
 }
 
 // The `count` steps of a strip, of which `begin` is the first; at least one. By fours, whose places in the
 // ring lie side by side: at once where the ring holds them, else one by one.
-template <class F, class V, int K, int C, bool COPIES>
+template <bool SHARES, class F, class V, int K, int C, bool COPIES>
 __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V, C>& on,
-                      Hall<V, K, C>& hall, Ring<V, K, C> ring, Launch launch, Patience& patience,
-                      int lane) {
-    const Places<V, K, C, COPIES> places(hall, ring);
+                      const Hall& hall, const Window<V, C>& window, Ring<V, K, C> ring,
+                      Launch launch, Patience& patience, int lane) {
+    const Places<V, K, C, COPIES> places(hall, window, ring);
     Sweep<V, K, C> at{};
     while (!at.ahead.holds(0)) {
         at.ahead = look_ahead(load_acquire_shared(places.flag(lane)), 0, lane);
@@ -302,14 +316,14 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V,
     take(true, places.first, 0, at.work, lane);
     for (bool more = true; more;) {
         if constexpr (COPIES || C > 1) {
-            do sweep_fours(on, places, at, launch, lane);
+            do sweep_fours<SHARES>(on, places, at, launch, lane);
             while (await_four(places, count, on, at, lane));
             Sweep<V, K, C> memory = at;
-            more = sweep_singly_apart(T, count, on, places, memory, launch, patience, lane);
+            more = sweep_singly_apart<SHARES>(T, count, on, places, memory, launch, patience, lane);
             at = memory;
         } else {
-            sweep_fours(on, places, at, launch, lane);
-            more = sweep_singly(T, count, on, places, at, launch, patience, lane);
+            sweep_fours<SHARES>(on, places, at, launch, lane);
+            more = sweep_singly<SHARES>(T, count, on, places, at, launch, patience, lane);
         }
     }
     if (at.q + 1 < count) drain(T, at.q + 1, count, begin, on, lane);

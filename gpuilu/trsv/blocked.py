@@ -17,25 +17,35 @@ from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsPair, enter, leave, spares
-from gpuilu.trsv.strips import CROWDED_STEP_US, WINDOW, Split, Strips
-from gpuilu.trsv.strips_pack import columns, in_steps, predictions, ranges, split_entries
+from gpuilu.trsv.strips import MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
+from gpuilu.trsv.strips_pack import (
+    columns,
+    in_steps,
+    predictions,
+    ranges,
+    split_entries,
+    with_shares,
+)
 from gpuilu.trsv.waiting import WaitingPlan
 
 __all__ = ["Blocked", "predicted"]
 
 THREADS, MANY_THREADS = 512, 640  # of a block, as blocked.cu has it
-HALL = 48 << 10  # bytes of shared memory for the ring and the window, where they need no more
-RINGS = ((64, 640), (32, 512), (16, 192), (8, 64))  # steps; most threads that copy
-AT_ONCE = (2, 5)  # far entries of a row that a lane polls at once
-COPIED = 3  # the same, where static data are copied step by step
+HALL = 2 << 10  # bytes of shared memory, at least, for what else the warps of a block share
+# Steps of the ring, and most threads that copy: 2 * gatherers + 5 steps at least.
+RINGS = ((64, 640), (32, 512), (16, 192), (8, 64))
+AT_ONCE = (2, 5)  # far entries of a row that a lane polls at once: of several columns, of one
+SHARED_OUT = 1  # where the far entries of a step are shared out among the lanes
+MOST_LISTED = 64  # of them at once
+COPIED = 3  # where static data are copied step by step
 FULL = 1.25  # lanes of all steps for one row, at most, for that
 MOST_STAGED = 64  # far entries of a step that are copied with it
 FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
-FEW = 256  # rows of which at most one has more far entries than the fewer of these
-WIDTHS = {"f": (2, 4, 8), "d": (2, 4, 8), "F": (2, 4), "D": (2, 4)}  # near entries of a row
+FEW = 16  # steps of which one may have more, to be shared out all the same
+WIDTHS = dict.fromkeys("fdFD", (2, 4, 8, 16))  # near entries of a row
 STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
-UNTOLD = 256  # where the rows of all are crowded, or nothing can be predicted
+UNTOLD = 256  # where nothing can be predicted
 MOST_TOLD = 48  # entries of a row on average; `row` is faster on a band of 64 and dense triangles
 MUCH_WORSE = 1.3  # than fewer strips: more of them are not looked at
 FEWEST_ROWS = 256  # of a strip
@@ -57,9 +67,9 @@ class Blocked(WaitingPlan):
         if len(T.indices) == 0:
             return
         sources = self._pack(T)
-        self._at_once = _far_at_once(self._far_ptr)
+        self._at_once = _far_at_once(self._info)
         self._strips = cuda.struct(
-            *(self.n_strips, self._step_ptr, self._step_start, self._row),
+            *(self.n_strips, self._step_ptr, self._step_start, self._step_shares, self._row),
             *(self._far_ptr, self._far_position, self._far_data),
             *(self._near_slot, self._near_data, self._scale, T.diag),
             *(self._info, self._records, self._far_entries),
@@ -77,7 +87,12 @@ class Blocked(WaitingPlan):
         self.n_strips = strips.count
         steps = in_steps(P, found, strips)
         split = split_entries(P, found, steps, WIDTHS[T.dtype.char])
+        K = split.near_slot.shape[1]
+        if K > MOST_OF_LANE:
+            steps = with_shares(found, steps, split)
         self._step_ptr, self._step_start = steps.step_ptr, steps.step_start
+        none = xp.zeros(len(steps.step_start) - 1, np.int32)
+        self._step_shares = none if steps.shares is None else steps.shares
         self._row = steps.row if cut.row is None else cut.row[steps.row]
         self._near_slot = split.near_slot
         self._far_ptr, self._far_position = split.far_ptr, split.far_position
@@ -89,8 +104,8 @@ class Blocked(WaitingPlan):
         self._info = _step_info(self._step_start, self._far_ptr)
         self._records: Any = None
         self._far_entries: Any = None
-        if _copied(self._info, len(self._row), T.dtype):
-            shape = len(self._info), record_bytes(T.dtype, split.near_slot.shape[1])
+        if K <= MOST_OF_LANE and _copied(self._info, len(self._row), T.dtype):
+            shape = len(self._info), step_bytes(T.dtype, K, 1)
             self._records = xp.empty(shape, np.uint8)
             entries = len(self._far_position), FAR_BYTES
             self._far_entries = xp.zeros(entries, np.uint8)  # what fills them up is copied too
@@ -175,6 +190,8 @@ class Blocked(WaitingPlan):
         """(kernel, columns, threads of a block, steps of the ring, shared memory, most blocks)."""
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
         K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
+        if not _fits(dtype, K, columns):
+            columns = 1
         narrow = columns == 1 and dtype.itemsize <= 8
         copies = columns == 1 and self.T.dtype == dtype and self._records is not None
         at_once = COPIED if copies else self._at_once if narrow else AT_ONCE[0]
@@ -183,11 +200,9 @@ class Blocked(WaitingPlan):
         threads = MANY_THREADS if narrow and at_once <= COPIED else THREADS
         if copies:
             ring, threads, shared = _copied_ring(dtype, K, threads)
-            cuda.allow_shared_memory(function, shared)
         else:
-            room = HALL - hall_bytes(dtype, columns)
-            ring = next((r for r in (32, 16) if step_bytes(dtype, K, columns) * r <= room), 8)
-            shared = step_bytes(dtype, K, columns) * ring
+            ring, shared = _ring(dtype, K, columns, threads if at_once == SHARED_OUT else 0)
+        cuda.allow_shared_memory(function, shared)
         full = cuda.full_grid(function, threads, shared)
         return function, columns, threads, np.int32(ring), shared, full
 
@@ -208,28 +223,39 @@ def _copied(info: Any, n: int, dtype: np.dtype) -> bool:
 
 def _copied_ring(dtype: np.dtype, K: int, threads: int) -> tuple[int, int, int]:
     """(steps of the ring, threads, bytes of shared memory) that a block has room for."""
-    room = cuda.shared_memory() - hall_bytes(dtype, 1)
     for ring, most in RINGS:
         fewer = min(threads, most)
-        shared = record_bytes(dtype, K) * ring + stage_bytes(dtype) * _gatherers(fewer)
-        if shared <= room:
+        rest = window_bytes(dtype, 1) + stage_bytes(dtype) * _gatherers(fewer)
+        shared = step_bytes(dtype, K, 1) * ring + rest
+        if shared <= cuda.shared_memory() - HALL:
             break
     return ring, fewer, shared
 
 
+def _ring(dtype: np.dtype, K: int, columns: int, sharing: int) -> tuple[int, int]:
+    """(steps of the ring, bytes of shared memory); of so many threads that share out."""
+    rest = window_bytes(dtype, columns) + terms_bytes(dtype) * _gatherers(sharing)
+    for ring in (32, 16, 8) if columns == 1 else (16, 8):  # a longer one leaves the L1 cache less
+        shared = step_bytes(dtype, K, columns) * ring + rest
+        if shared <= cuda.shared_memory() - HALL:
+            break
+    return ring, shared
+
+
+def _fits(dtype: np.dtype, K: int, columns: int) -> bool:
+    """Whether the shortest ring and the window of so many columns have room in a block."""
+    return _ring(dtype, K, columns, 0)[1] <= cuda.shared_memory() - HALL
+
+
 def _gatherers(threads: int) -> int:
-    warps = threads // cuda.WARP
+    warps = max(1, threads // cuda.WARP)
     return warps - 1 if warps < 8 else warps - 1 - (warps - 1) // 4
 
 
 def step_bytes(dtype: np.dtype, K: int, columns: int) -> int:
     """sizeof(RingStep) of the kernel."""
-    return 32 * (dtype.itemsize * (K + columns) + 2 * K) + (128 if columns == 1 else 16)
-
-
-def record_bytes(dtype: np.dtype, K: int) -> int:
-    """sizeof(Record) of the kernel."""
-    return step_bytes(dtype, K, 1)
+    near = K if K <= MOST_OF_LANE else SHARE_OF_LANE
+    return 32 * (dtype.itemsize * (near + columns) + 2 * near) + (128 if columns == 1 else 16)
 
 
 def stage_bytes(dtype: np.dtype) -> int:
@@ -237,16 +263,20 @@ def stage_bytes(dtype: np.dtype) -> int:
     return 4 * (32 * dtype.itemsize + FAR_BYTES * MOST_STAGED) + 8 * 16
 
 
-def hall_bytes(dtype: np.dtype, columns: int) -> int:
-    """No less than sizeof(Hall) of the kernel."""
-    return dtype.itemsize * (WINDOW + 1) * columns + 64 * (8 + 4) + 16 * 8 + 64
+def terms_bytes(dtype: np.dtype) -> int:
+    """sizeof(Terms) of the kernel."""
+    return -(-dtype.itemsize * (MOST_LISTED + 4) // 16) * 16
 
 
-def _far_at_once(far_ptr: Any) -> int:
-    """The fewer where hardly a step has a row that would want more."""
-    few, more = AT_ONCE
-    crowded = int((far_ptr[1:] - far_ptr[:-1] > few).sum())
-    return few if crowded * FEW < len(far_ptr) else more
+def window_bytes(dtype: np.dtype, columns: int) -> int:
+    """sizeof(Window) of the kernel."""
+    return -(-dtype.itemsize * (WINDOW + 1) * columns // 16) * 16
+
+
+def _far_at_once(info: Any) -> int:
+    """Whether gatherers share out: where hardly a step has more far entries than they list."""
+    crowded = int((info[:, 3] > MOST_LISTED).sum())
+    return SHARED_OUT if crowded * FEW < len(info) else AT_ONCE[1]
 
 
 def predicted(P: Pattern) -> tuple[float, Strips]:
@@ -262,18 +292,24 @@ def _predicted(P: Pattern) -> tuple[float, Strips]:
     us, strips = _best(P, found, columns(P, min(most, MOST_COLUMNS)), best)
     if strips is not None:
         return us, strips
-    untold = ranges(P, min(UNTOLD, most))
     if len(P.indices) > MOST_TOLD * P.n:
-        return np.inf, untold
-    return predictions(P, found, [untold], CROWDED_STEP_US)[0], untold
+        return np.inf, ranges(P, min(UNTOLD, most))
+    crowded = [ranges(P, count) for count in counts]
+    us, strips = _best(P, found, crowded, (np.inf, None), crowded_too=True)
+    return us, ranges(P, min(UNTOLD, most)) if strips is None else strips
 
 
 def _best(
-    P: Pattern, found: Levels, candidates: list[Strips], best: tuple[float, Strips | None]
+    P: Pattern,
+    found: Levels,
+    candidates: list[Strips],
+    best: tuple[float, Strips | None],
+    crowded_too: bool = False,
 ) -> tuple[float, Strips | None]:
     """The better of `best` and the best of the candidates, up to one much worse than others."""
     least = np.inf
-    for strips, microseconds in zip(candidates, predictions(P, found, candidates), strict=True):
+    predicted_us = predictions(P, found, candidates, crowded_too)
+    for strips, microseconds in zip(candidates, predicted_us, strict=True):
         if MUCH_WORSE * least < microseconds < np.inf:
             break
         least = min(least, microseconds)

@@ -34,10 +34,12 @@ __all__ = [
     "ranges",
     "split_entries",
     "width",
+    "with_shares",
 ]
 
 LANES = 32  # rows of a step, at most
-WINDOW = 512  # positions of its strip that a block of strips.cuh remembers
+MOST_OF_LANE, SHARE_OF_LANE = 8, 4  # near entries of a lane; the same where a row has several
+WINDOW = 2048  # positions of its strip that a block of strips.cuh remembers
 MOST_AXES = 4  # of a grid
 THINNEST = 2  # side of a column
 MOST_RUNS = 10_000_000  # strips times levels up to which a prediction counts them
@@ -59,6 +61,8 @@ class Steps:
         Of each row.
     row : int32 array, shape (n,)
         At each position.
+    shares : int32 array, shape (n_steps,), or None
+        s where 2^s lanes have a row; None where one has.
     """
 
     step_ptr: Any
@@ -66,6 +70,7 @@ class Steps:
     position: Any
     strip: Any
     row: Any
+    shares: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,16 +172,40 @@ def in_steps(P: Pattern, found: Levels, strips: Strips) -> Steps:
     run = run[order]
     position = np.empty(n, np.int32)
     position[order] = np.arange(n, dtype=np.int32)
+    step_ptr, step_start = _cut(run, LANES, strip[order], n_strips)
+    return Steps(step_ptr, step_start, position, strip, order)
+
+
+def _cut(run: Any, lanes: Any, strip: Any, n_strips: int) -> tuple[Any, Any]:
+    """(step_ptr, step_start) of runs of equal numbers, cut every `lanes` positions."""
+    n = len(run)
     begins = np.ones(n, bool)
     begins[1:] = run[1:] != run[:-1]
     first = np.flatnonzero(begins)
     since = np.arange(n) - first[np.cumsum(begins) - 1]
-    step_start = np.flatnonzero(since % LANES == 0).astype(np.int32)
-    steps = np.bincount(strip[order[step_start]], minlength=n_strips)
+    step_start = np.flatnonzero(since % lanes == 0).astype(np.int32)
+    steps = np.bincount(strip[step_start], minlength=n_strips)
     step_ptr = np.zeros(n_strips + 1, np.int32)
     step_ptr[1:] = np.cumsum(steps)
-    step_start = np.concatenate((step_start, np.asarray([n], np.int32)))
-    return Steps(step_ptr, step_start, position, strip, order)
+    return step_ptr, np.concatenate((step_start, np.asarray([n], np.int32)))
+
+
+def with_shares(found: Levels, steps: Steps, split: Split) -> Steps:
+    """Steps of fewer rows where these need several lanes each, SHARE_OF_LANE near entries a lane.
+
+    All rows of one strip and level have as many lanes as the one that needs most.
+    """
+    strip, n_strips = steps.strip[steps.row], len(steps.step_ptr) - 1
+    key = strip.astype(np.int64) * found.n_levels + found.level[steps.row]
+    run = np.cumsum(np.diff(key, prepend=key[:1]) != 0)
+    most = np.zeros(len(run), np.int64)
+    np.maximum.at(most, run, (split.near_source != -2).sum(axis=1))
+    shares = np.zeros(len(run), np.int32)
+    for s in range(1, 1 + LANES.bit_length()):
+        shares += SHARE_OF_LANE << s - 1 < most
+    step_ptr, step_start = _cut(run, LANES >> shares[run], strip, n_strips)
+    by_step = shares[run[step_start[:-1]]]
+    return Steps(step_ptr, step_start, steps.position, steps.strip, steps.row, by_step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,12 +264,12 @@ def _offsets(at: Any, n: int) -> Any:
 
 
 def width(total: int, rows_with: Any, widths: tuple[int, ...]) -> int:
-    """The smallest K that leaves at most one in fifty near entries to the gatherers.
+    """The smallest K that leaves at most one in a thousand near entries to the gatherers.
 
     There are `total` near entries; rows_with[m] rows have more than m of them.
     """
     for K in widths[:-1]:
-        if (total - sum(rows_with[:K])) * 50 <= total:
+        if (total - sum(rows_with[:K])) * 1000 <= total:
             return K
     return widths[-1]
 
@@ -248,33 +277,34 @@ def width(total: int, rows_with: Any, widths: tuple[int, ...]) -> int:
 # Fitted to what an H100 took in float64: see docs/notes/strips.rst.
 STEP_US, HOP_US, ROW_US, ENTRY_US = 0.07, 2.3, 3.5e-5, 5e-6
 CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
-CROWDED_STEP_US = 0.25  # where many rows have more: from 0.13 to 0.6, by what goes through memory
+# Where many rows have more, and several lanes: so many rows have room in a step.
+CROWDED_STEP_US, CROWDED_HOP_US, CROWDED_ROWS = 0.2, 0.5, LANES // 4
 
 
-def predicted_us(
-    P: Pattern, found: Levels, strips: Strips, crowded_step_us: float = np.inf
-) -> float:
+def predicted_us(P: Pattern, found: Levels, strips: Strips, crowded_too: bool = False) -> float:
     """Time of a solve in these strips: steps on the longest path, hops between strips, traffic.
 
     The steps are those of the widest strip in each level. Infinite where it is not known: many
-    runs, or, unless it is said what a step takes then, rows with many entries in their own strip.
+    runs or, unless these are asked for too, rows with many entries in their own strip.
     """
     n_strips, strip = strips.count, strips.of_row
     if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
         return np.inf
     run = strip.astype(np.int64) * found.n_levels + found.level
     rows = np.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
-    return promised_us(P, strips, rows.max(axis=0), _crowded(P, strip), crowded_step_us)
+    return promised_us(P, strips, rows.max(axis=0), _crowded(P, strip), crowded_too)
 
 
-def promised_us(
-    P: Pattern, strips: Strips, widest: Any, crowded: int, crowded_step_us: float
-) -> float:
+def promised_us(P: Pattern, strips: Strips, widest: Any, crowded: int, crowded_too: bool) -> float:
     """The same, from the rows of the widest strip in each level and the number of crowded rows."""
-    step_us = STEP_US if crowded <= 0.02 * P.n else crowded_step_us
-    path = int((-(-widest // LANES)).sum())
+    step_us, hop_us, rows = STEP_US, HOP_US, LANES
+    if crowded > 0.02 * P.n:
+        if not crowded_too:
+            return np.inf
+        step_us, hop_us, rows = CROWDED_STEP_US, CROWDED_HOP_US, CROWDED_ROWS
+    path = int((-(-widest // rows)).sum())
     hops = min(strips.hops, len(widest) - 1)
-    return step_us * path + HOP_US * hops + ROW_US * P.n + ENTRY_US * len(P.indices)
+    return step_us * path + hop_us * hops + ROW_US * P.n + ENTRY_US * len(P.indices)
 
 
 def _crowded(P: Pattern, strip: Any) -> int:

@@ -17,9 +17,9 @@ from gpuilu.triangle import Pattern
 from gpuilu.trsv import strips as host
 from gpuilu.trsv.strips import CLOSE, MOST_RUNS, Split, Steps, Strips, promised_us, width
 
-__all__ = ["columns", "in_steps", "predictions", "ranges", "split_entries"]
+__all__ = ["columns", "in_steps", "predictions", "ranges", "split_entries", "with_shares"]
 
-MOST_NEAR = 8  # entries of a row that are counted apart
+MOST_NEAR = 16  # entries of a row that are counted apart
 STRIPS_A_THREAD = 8
 
 
@@ -37,12 +37,12 @@ def predictions(
     P: Pattern,
     found: Levels,
     candidates: Sequence[Strips],
-    crowded_step_us: float = np.inf,
+    crowded_too: bool = False,
 ) -> list[float]:
     """Predicted time of a solve in each of some strips, in microseconds."""
     if on_gpu(P.indptr):
-        return _predictions_cuda(P, found, candidates, crowded_step_us)
-    return [host.predicted_us(P, found, strips, crowded_step_us) for strips in candidates]
+        return _predictions_cuda(P, found, candidates, crowded_too)
+    return [host.predicted_us(P, found, strips, crowded_too) for strips in candidates]
 
 
 def in_steps(P: Pattern, found: Levels, strips: Strips) -> Steps:
@@ -54,6 +54,11 @@ def split_entries(P: Pattern, found: Levels, steps: Steps, widths: tuple[int, ..
     """The K latest dependencies of a row in its own strip are near; K is one of `widths`."""
     split = _split_entries_cuda if on_gpu(P.indptr) else host.split_entries
     return split(P, found, steps, widths)
+
+
+def with_shares(found: Levels, steps: Steps, split: Split) -> Steps:
+    """Steps of fewer rows where these need several lanes each."""
+    return (_with_shares_cuda if on_gpu(steps.row) else host.with_shares)(found, steps, split)
 
 
 def _launch(kernel: str, n: int, *arguments: Any) -> None:
@@ -85,7 +90,7 @@ def _columns_cuda(P: Pattern, most: int) -> list[Strips]:
 
 
 def _predictions_cuda(
-    P: Pattern, found: Levels, candidates: Sequence[Strips], crowded_step_us: float
+    P: Pattern, found: Levels, candidates: Sequence[Strips], crowded_too: bool
 ) -> list[float]:
     """All candidates are counted before the host reads what came of them, in one transfer."""
     xp, n, n_levels = namespace(P.indptr), P.n, found.n_levels
@@ -99,13 +104,13 @@ def _predictions_cuda(
         threads = -(-strips.count // STRIPS_A_THREAD) * n_levels
         _launch("widest_strips", threads, strips.count, n_levels, rows, counts[1:])
     told = dict(zip(map(id, tried), cuda.to_host(counted), strict=True))
-    return [_promised(P, strips, told.get(id(strips)), crowded_step_us) for strips in candidates]
+    return [_promised(P, strips, told.get(id(strips)), crowded_too) for strips in candidates]
 
 
-def _promised(P: Pattern, strips: Strips, counts: Any, crowded_step_us: float) -> float:
+def _promised(P: Pattern, strips: Strips, counts: Any, crowded_too: bool) -> float:
     if counts is None:
         return np.inf
-    return promised_us(P, strips, counts[1:], int(counts[0]), crowded_step_us)
+    return promised_us(P, strips, counts[1:], int(counts[0]), crowded_too)
 
 
 def _in_steps_cuda(P: Pattern, found: Levels, strips: Strips) -> Steps:
@@ -119,10 +124,32 @@ def _in_steps_cuda(P: Pattern, found: Levels, strips: Strips) -> Steps:
     _launch("note_runs", n, n, begins, run, first)
     _launch("cut_runs", n, n, run, first, begins)
     step = xp.cumsum(begins, dtype=np.int32)
-    n_steps = int(step[-1]) if n else 0
-    step_ptr, step_start = (xp.zeros(k + 1, np.int32) for k in (strips.count, n_steps))
-    _launch("note_steps", n, n, strips.count, begins, step, row, strip, step_start, step_ptr)
+    step_ptr, step_start = _noted_steps(begins, step, row, strip, strips.count)
     return Steps(step_ptr, step_start, position, strip, row)
+
+
+def _noted_steps(begins: Any, step: Any, row: Any, strip: Any, n_strips: int) -> tuple[Any, Any]:
+    xp, n = namespace(row), len(row)
+    n_steps = int(step[-1]) if n else 0
+    step_ptr, step_start = (xp.zeros(k + 1, np.int32) for k in (n_strips, n_steps))
+    _launch("note_steps", n, n, n_strips, begins, step, row, strip, step_start, step_ptr)
+    return step_ptr, step_start
+
+
+def _with_shares_cuda(found: Levels, steps: Steps, split: Split) -> Steps:
+    xp, n, K = namespace(steps.row), len(steps.row), split.near_slot.shape[1]
+    begins, first, most = (xp.zeros(n, np.int32) for _ in range(3))
+    _launch("begin_runs", n, n, steps.row, found.level, steps.strip, begins)
+    run = xp.cumsum(begins, dtype=np.int32)
+    _launch("note_runs", n, n, begins, run, first)
+    _launch("note_most_near", n, n, K, split.near_slot, run, most)
+    _launch("share_runs", n, n, run, first, most, begins)
+    step = xp.cumsum(begins, dtype=np.int32)
+    n_strips = len(steps.step_ptr) - 1
+    step_ptr, step_start = _noted_steps(begins, step, steps.row, steps.strip, n_strips)
+    shares = xp.zeros(len(step_start) - 1, np.int32)
+    _launch("note_shares", n, n, begins, step, run, most, shares)
+    return Steps(step_ptr, step_start, steps.position, steps.strip, steps.row, shares)
 
 
 def _split_entries_cuda(P: Pattern, found: Levels, steps: Steps, widths: tuple[int, ...]) -> Split:

@@ -26,7 +26,7 @@ from gpuilu.trsv import blocked, level_launches, row, strip_launches, strips, wa
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
 CHUNK = 64  # rows of a block of levels_chunk.cu, instead of 1024
-WINDOW = 96  # positions that a block of strips.cuh remembers, instead of 512
+WINDOW = 96  # positions that a block of strips.cuh remembers, instead of 2048
 POLLS = 2  # of a sweeper for four steps, instead of 32: here the others are not faster than it
 BLOCK = 64  # threads of a block of the waiting kernels
 SHORT_BLOCK = 32  # and of those without waiting

@@ -23,7 +23,8 @@ from gpuilu.trsv.serial import Serial
 pytestmark = needs_compiler
 
 NAMES = solving.NAMES
-AT_ONCE = (5, blocked.COPIED)
+NOT_COPIED = (blocked.AT_ONCE[1], blocked.SHARED_OUT)
+WAYS = (*NOT_COPIED, blocked.COPIED)
 MAY_COPY = blocked._copied
 
 
@@ -37,7 +38,7 @@ def strips(n_strips=3, widths=None, at_once=5):
         here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
         few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
         copies = at_once == blocked.COPIED
-        few["_far_at_once"] = lambda far_ptr: blocked.AT_ONCE[0] if copies else at_once
+        few["_far_at_once"] = lambda info: blocked.SHARED_OUT if copies else at_once
         few["_copied"] = lambda info, n, dtype: copies and MAY_COPY(info, 32 * len(info), dtype)
         with mock.patch.multiple(blocked, WIDTHS=here, **few):
             return blocked.Blocked(T)
@@ -50,7 +51,7 @@ def test_solves_are_right_under_200_seeds(part):
     for seed in range(50 * part, 50 * part + 50):
         T = triangle(NAMES[seed % len(NAMES)], lower=seed % 16 < 8, seed=seed)
         b = values(T.n, "d", np.random.default_rng(seed))
-        plan = strips(1 + seed % 4, (2,), (*blocked.AT_ONCE, blocked.COPIED)[seed % 3])
+        plan = strips(1 + seed % 4, ((2,), (8,), (16,))[seed // 9 % 3], WAYS[seed % 3])
         threads = (96, 128, 256)[seed // 3 % 3]
         solving.check(plan, T, b, seed=seed, resident=1 + seed % 3, strip_threads=threads)
 
@@ -74,12 +75,12 @@ def test_columns_of_a_grid_are_right_under_20_seeds(lower):
 @pytest.mark.parametrize(("factors", "vector"), PAIRS)
 def test_every_instantiation_solves(factors, vector, unit):
     launched = set()
+    names = [name for name in NAMES if name != "diagonal"]
     for k, width in enumerate(blocked.WIDTHS[factors]):
         for columns in (1, columns_at_once(vector)):
-            copied = (blocked.COPIED,) if factors == vector != "D" else ()
-            ways = (*blocked.AT_ONCE, *copied) if columns == 1 else (5,)
-            for seed, at_once in itertools.product(range(2), ways):
-                T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
+            ways = WAYS if factors == vector != "D" else NOT_COPIED
+            for seed, at_once in itertools.product(range(2), ways if columns == 1 else WAYS[:1]):
+                T = triangle(names[(k + 3 * seed) % len(names)], k % 3 > 0, unit, factors, seed)
                 shape = (T.n,) if columns == 1 else (T.n, columns + 1)
                 b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
                 plan = strips(widths=(width,), at_once=at_once)
@@ -92,17 +93,17 @@ def test_every_instantiation_solves(factors, vector, unit):
 
 @pytest.mark.parametrize(("factors", "vector"), PAIRS)
 @pytest.mark.parametrize("name", ["grid", "chain", "diagonal"])
-@pytest.mark.parametrize("at_once", AT_ONCE)
+@pytest.mark.parametrize("at_once", WAYS)
 def test_nan_inf_and_the_mark_propagate_as_in_a_serial_solve(at_once, name, factors, vector):
     solving.check_odd_values(strips(at_once=at_once), name, factors, vector)
 
 
-@pytest.mark.parametrize("at_once", AT_ONCE)
+@pytest.mark.parametrize("at_once", WAYS)
 def test_every_solve_of_one_plan_is_right(at_once):
     solving.check_repeats(strips(at_once=at_once))
 
 
-@pytest.mark.parametrize("at_once", AT_ONCE)
+@pytest.mark.parametrize("at_once", WAYS)
 def test_a_solve_out_of_place_leaves_b_as_it_is(at_once):
     solving.check_out_of_place(strips(at_once=at_once))
 
@@ -224,6 +225,16 @@ FAULTS = {
         "hall.ticket = blockIdx.x + gridDim.x * patience.seen++;",
         DeadlockError,
     ),
+    "terms added up before all are there": (
+        "        __syncwarp(); // all terms are there\n",
+        "",
+        (RaceError, AddressError, AssertionError),
+    ),
+    "terms overwritten before they are read": (
+        "        __syncwarp(); // and have been read\n",
+        "",
+        (RaceError, AddressError, AssertionError),
+    ),
     "the ring not waited for": (
         "load_acquire_shared(&hall.swept) + ring.mask < q",
         "false",
@@ -232,15 +243,17 @@ FAULTS = {
 }
 
 
-FILES = ("sweep.cuh", "strips_copied.cuh", "strips.cuh", "blocked.cu")
+FILES = ("sweep.cuh", "strips_copied.cuh", "strips_shared.cuh", "strips.cuh", "blocked.cu")
 
 # What only gatherers that copy have, or only those that do not; of strips_copied.cuh apart.
-COPYING, OTHERS = (blocked.COPIED,), (5,)
+COPYING, OTHERS, SHARING = (blocked.COPIED,), (5,), (blocked.SHARED_OUT,)
 ONLY = {
     "the ring filled without a release": OTHERS,
     "the ring not waited for": OTHERS,
     "four steps waited for without an acquire": COPYING,
     "a use of a place taken for the one before": COPYING,
+    "terms added up before all are there": SHARING,
+    "terms overwritten before they are read": SHARING,
 }
 
 
@@ -256,13 +269,14 @@ def test_a_planted_fault_is_caught(fault):
     solves = (f"strips_solve<double,double,2,{far},1,false>" for far in at_once)
     kernels = (*solves, *others, "strips_records<double,2>")
     unit = emulator.compile_unit("blocked", kernels, texts)
+    pattern = cases.layered(12, 40) if fault.startswith("terms") else cases.grid(12, 40)
+    T = cases.as_triangle(cases.triangle(pattern))
     for few in at_once:
         with pytest.raises(errors):
-            check_seeds(unit, few)
+            check_seeds(unit, T, few)
 
 
-def check_seeds(unit, at_once):
-    T = cases.as_triangle(cases.triangle(cases.grid(12, 40)))
+def check_seeds(unit, T, at_once):
     for seed in range(96):
         device = {"seed": seed, "resident": 1 + seed % 2, "units": {"blocked": unit}}
         solving.check(strips(3, (2,), at_once), T, np.ones(T.n), **device)

@@ -41,9 +41,11 @@ def test_ranges_steps_and_entries_are_those_of_the_cpu(name, lower):
             assert_same(strips_pack._ranges_cuda(T, count), cut)
             steps = strips.in_steps(T, found, cut)
             assert_same(strips_pack._in_steps_cuda(T, found, cut), steps)
-            for widths in ((2,), (4,), (2, 4, 8)):
+            for widths in ((2,), (4,), (2, 4, 8), (16,)):
                 split = strips_pack._split_entries_cuda(T, found, steps, widths)
                 assert_same(split, strips.split_entries(T, found, steps, widths))
+                shared = strips_pack._with_shares_cuda(found, steps, split)
+                assert_same(shared, strips.with_shares(found, steps, split))
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -95,16 +97,16 @@ def test_far_entries_of_levels_that_fall_along_a_row_are_sorted():
         assert_same(split, strips.split_entries(T, found, steps, (2,)))
 
 
-@pytest.mark.parametrize("crowded_us", [np.inf, 0.25])
+@pytest.mark.parametrize("crowded_too", [False, True])
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("name", NAMES)
-def test_predictions_are_those_of_the_cpu(name, lower, crowded_us):
+def test_predictions_are_those_of_the_cpu(name, lower, crowded_too):
     T = made(name, lower)
     found = levels(T)
     candidates = [strips.ranges(T, count) for count in (1, 2, 7, 64)] + strips.columns(T, 16)
-    expected = [strips.predicted_us(T, found, candidate, crowded_us) for candidate in candidates]
+    expected = [strips.predicted_us(T, found, candidate, crowded_too) for candidate in candidates]
     with Device(seed=len(name), resident=3), mock.patch.object(strips_pack, "COUNTING", 100):
-        assert strips_pack._predictions_cuda(T, found, candidates, crowded_us) == expected
+        assert strips_pack._predictions_cuda(T, found, candidates, crowded_too) == expected
 
 
 def test_nothing_is_predicted_where_there_are_too_many_runs():

@@ -98,8 +98,9 @@ def everything(dtype):
     products(dtype, PRODUCT_LANES if whole else PRODUCT_LANES[-1:])
     long_rows_and_kahn(dtype)
     strips(dtype, (grid(6, 7, dtype=dtype), wide_row(150, dtype)))
+    strips(dtype, (random(60, 0.4, 3, dtype),), fewest_rows=60)  # several lanes a row
     if whole:
-        strips(dtype, (chain(600),), fewest_rows=300)  # of 300 steps: ring and window go round
+        strips(dtype, (chain(3000),), fewest_rows=2600)  # of 2600 steps: ring and window go round
 
 
 def solve(S, dtype, nrhs=None, trans="N", b=None):
@@ -186,13 +187,15 @@ def long_rows_and_kahn(dtype):
 
 
 def strips(dtype, matrices, fewest_rows=FEWEST_ROWS):
-    """Strips whose static data are copied, where they can be, and strips with them in registers."""
-    for copies in (False, True):
+    """Strips by each kind of gatherers, those that copy where they can."""
+    for way in (blocked.SHARED_OUT, blocked.AT_ONCE[1], blocked.COPIED):
 
-        def copied(info, n, dtype, copies=copies):
+        def copied(info, n, dtype, copies=way == blocked.COPIED):
             return copies and MAY_COPY(info, 32 * len(info), dtype)
 
         patches = {"FEWEST_ROWS": fewest_rows, "_copied": copied}
+        if way != blocked.COPIED:
+            patches["_far_at_once"] = lambda info, way=way: way
         for A in matrices:
             G = on_gpu(csp, sp.tril(A, format="csr"))
             with mock.patch.multiple(blocked, **patches):

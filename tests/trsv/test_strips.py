@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,6 @@ from gpuilu.dag import levels
 from gpuilu.trsv import blocked
 from gpuilu.trsv.strips import (
     CLOSE,
-    CROWDED_STEP_US,
     LANES,
     WINDOW,
     _crowded,
@@ -115,18 +115,18 @@ def test_crowded_rows_are_those_with_many_entries_in_their_own_strip(name, n_str
     assert _crowded(T, strip) == np.count_nonzero(np.array(inside) > CLOSE)
 
 
-def test_rows_with_many_entries_in_their_own_strip_are_predicted_only_with_a_step_of_their_own():
+def test_rows_with_many_entries_in_their_own_strip_are_predicted_only_if_asked_for():
     T = made(dense(40))
     found, traffic = levels(T), 3.5e-5 * 40 + 5e-6 * 780
     assert predicted_us(T, found, ranges(T, 1)) == np.inf
-    assert predicted_us(T, found, ranges(T, 1), 0.5) == pytest.approx(traffic + 0.5 * 40)
+    assert predicted_us(T, found, ranges(T, 1), True) == pytest.approx(traffic + 0.2 * 40)
 
 
 def test_where_the_rows_of_all_strips_are_crowded_some_are_taken_with_their_prediction():
     T = made(band(600, 20))
     us, strips = blocked.predicted(T)
     assert strips.count == 2
-    assert us == predicted_us(T, levels(T), strips, CROWDED_STEP_US) < np.inf
+    assert us == predicted_us(T, levels(T), strips, True) < np.inf
     assert blocked.predicted(made(dense(600)))[0] == np.inf
 
 
@@ -159,8 +159,18 @@ def test_other_matrices_have_no_columns(name):
     assert columns(made(PATTERNS[name]()), 16) == []
 
 
-@pytest.mark.parametrize(("crowded", "at_once"), [(0, 2), (3, 2), (4, 5)])
-def test_more_far_entries_are_polled_at_once_where_many_steps_want_more(crowded, at_once):
-    far = np.full(1023, 2)
-    far[:crowded] = 3
-    assert blocked._far_at_once(np.concatenate(([0], np.cumsum(far)))) == at_once
+@pytest.mark.parametrize(("crowded", "way"), [(0, 1), (63, 1), (64, 5)])
+def test_far_entries_are_shared_out_where_few_steps_have_many(crowded, way):
+    info = np.zeros((1024, 4), np.int32)
+    info[:, 3] = blocked.MOST_LISTED
+    info[:crowded, 3] += 1
+    assert blocked._far_at_once(info) == way
+
+
+@pytest.mark.parametrize("room", [64 << 10, 99 << 10, 163 << 10, 227 << 10])
+def test_the_ring_is_long_enough_for_what_is_under_way(monkeypatch, room):
+    monkeypatch.setattr(blocked.cuda, "shared_memory", lambda: room)
+    for char, K in itertools.product("fdF", (2, 4)):
+        ring, threads, shared = blocked._copied_ring(np.dtype(char), K, blocked.MANY_THREADS)
+        assert ring >= 2 * blocked._gatherers(threads) + 5
+        assert shared <= room
