@@ -18,11 +18,13 @@ constexpr u32 MOST_STEPS = 64; // in the ring
 // are `near`, as slots of the window (WINDOW: none); the others are `far`, as positions. `scale`
 // is 1 / diagonal, or zero where only the division is safe; `diag` is in the order of x. `info`,
 // `records` (RingStep, with scale for r) and `far_entries` say the same for gatherers that copy
-// (strips_copied.cuh).
+// (strips_copied.cuh). With `shares_far` lanes without a row have a part of the far entries of others: for
+// all numbers of columns, or none, so that all columns have the same bits.
 struct StepInfo;
 template <class F>
 struct Strips {
     int n_strips;
+    alignas(8) int shares_far;
     const int *step_ptr, *step_start, *step_shares, *row, *far_ptr, *far_position;
     const F* far_data;
     const u16* near_slot;
@@ -158,13 +160,15 @@ struct StepRows {
     u32 start, rows, n;
     int begin, end;
 
-    // Lanes that a row's far entries can be shared out to: 2^n of them.
-    __device__ int share() const { return rows == 0 ? 0 : __clz(rows - 1 | 1) - 27; }
-    // The same with this lane's part of the entries: of row lane >> n.
-    __device__ StepRows shared_out(int lane) const {
-        const int n = share(), row = lane >> n, part = lane & ((1 << n) - 1);
+    // s such that 2^s lanes can have a part of a row's far entries.
+    __device__ int shares(int shares_far) const {
+        return !shares_far || rows == 0 ? 0 : __clz(rows - 1 | 1) - 27;
+    }
+    // The same with this lane's part of the entries: of row lane >> s.
+    __device__ StepRows shared_out(int s, int lane) const {
+        const int row = lane >> s, part = lane & ((1 << s) - 1);
         const int of = __shfl_sync(FULL_WARP, begin, row), to = __shfl_sync(FULL_WARP, end, row);
-        const int each = (to - of + (1 << n) - 1) >> n;
+        const int each = (to - of + (1 << s) - 1) >> s;
         return {start, rows, n, min(of + part * each, to), min(of + (part + 1) * each, to)};
     }
     // Those of all rows.
@@ -350,11 +354,11 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
     StepRows current = load_ranges(T, load_extent<K>(T, begin + g, last), lane);
     StepRows next = load_ranges(T, load_extent<K>(T, begin + g + gatherers, last), lane);
     Extent later = load_extent<K>(T, begin + g + 2 * gatherers, last);
-    StepRows mine = current.shared_out(lane);
+    StepRows mine = current.shared_out(current.shares(T.shares_far), lane);
     load_batch(T, mine.begin, mine.end, gathered.batch);
     load_rows<UNIT, K>(T, current, on, gathered, lane);
     for (u32 q = g; q < count; q += gatherers) {
-        const int n = current.share();
+        const int n = current.shares(T.shares_far);
         V sum[C];
         begin_shares(n, gathered.s, sum, lane);
         subtract_far(T, mine, gathered.batch, on, sum, launch, patience, lane);
@@ -362,7 +366,7 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
         if (!await_place(q, hall, ring, launch, patience, lane)) return;
         fill<UNIT>(T, q, current, gathered, hall, ring, lane);
         // Only now: a poll would wait for all loads before it, and the sweeper for the filling.
-        mine = next.shared_out(lane);
+        mine = next.shared_out(next.shares(T.shares_far), lane);
         load_batch(T, mine.begin, mine.end, gathered.batch);
         load_rows<UNIT, K>(T, next, on, gathered, lane);
         current = next;

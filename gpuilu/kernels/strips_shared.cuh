@@ -10,10 +10,11 @@ constexpr int SHARED_OUT = 1; // FAR of kernels whose gatherers share out
 // Far entries of a step, LISTED of them in each lane; -1 where there are no more.
 constexpr int LISTED = 2, MOST_LISTED = 32 * LISTED;
 
-// Their products with what they wait for, until each row's lane adds up its own.
+// With what they have waited for, until each row's lane subtracts its own products; not the products alone,
+// for these are fused with the subtraction, as in all kinds of gatherers.
 template <class V>
 struct alignas(16) Terms {
-    V term[MOST_LISTED + 4]; // read four at a time
+    Pack<V, 2> term[MOST_LISTED + 4]; // read four at a time
 };
 
 template <class F>
@@ -27,19 +28,19 @@ __device__ void load_listed(const Strips<F>& T, int first, int last, Batch<F, LI
     }
 }
 
-// s -= sum of the terms `from` to `to`, in that order.
+// s -= sum of the products `from` to `to`, in that order.
 template <class V>
 __device__ void subtract_terms(SharedAddress terms, int from, int to, V& s) {
     constexpr int AT_ONCE = 4;
     for (; __any_sync(FULL_WARP, from < to); from += AT_ONCE) {
-        const SharedAddress at = terms + min(from, MOST_LISTED) * u32(sizeof(V));
-        V term[AT_ONCE];
+        const SharedAddress at = terms + min(from, MOST_LISTED) * u32(2 * sizeof(V));
+        Pack<V, 2> term[AT_ONCE];
 #pragma unroll
         for (int j = 0; j < AT_ONCE; ++j)
-            term[j] = read_shared_if<V>(from + j < to, at + j * u32(sizeof(V)));
+            term[j] = read_shared_if<Pack<V, 2>>(from + j < to, at + j * u32(2 * sizeof(V)));
 #pragma unroll
         for (int j = 0; j < AT_ONCE; ++j)
-            if (from + j < to) s = minus_product(s, V(1), term[j]);
+            if (from + j < to) s = minus_product(s, term[j].v[0], term[j].v[1]);
     }
 }
 
@@ -57,8 +58,8 @@ __device__ void subtract_listed(const Strips<F>& T, const StepRows& step,
 #pragma unroll
         for (int e = 0; e < LISTED; ++e)
             if (wanted >> e & 1u)
-                write_shared(terms + (e * 32 + lane) * u32(sizeof(V)),
-                             times(V(g.batch.value[e]), value[e]));
+                write_shared(terms + (e * 32 + lane) * u32(2 * sizeof(V)),
+                             Pack<V, 2>{V(g.batch.value[e]), value[e]});
         if (first + MOST_LISTED < last) load_listed(T, first + MOST_LISTED, last, g.batch, lane);
         __syncwarp(); // all terms are there
         subtract_terms(terms, max(step.begin - first, 0), min(step.end - first, MOST_LISTED),

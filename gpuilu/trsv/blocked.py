@@ -26,7 +26,7 @@ from gpuilu.trsv.strips_pack import (
     split_entries,
     with_shares,
 )
-from gpuilu.trsv.waiting import WaitingPlan
+from gpuilu.trsv.waiting import WaitingPlan, columns_at_once
 
 __all__ = ["Blocked", "predicted"]
 
@@ -42,7 +42,7 @@ FULL = 1.25  # lanes of all steps for one row, at most, for that
 MOST_STAGED = 64  # far entries of a step that are copied with it
 FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
 FEW = 16  # steps of which one may have more, to be shared out all the same
-WIDTHS = dict.fromkeys("fdFD", (2, 4, 8, 16))  # near entries of a row
+WIDTHS = dict.fromkeys("fdF", (2, 4, 8, 16)) | {"D": (2, 4, 16)}  # near entries of a row
 STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
 UNTOLD = 256  # where nothing can be predicted
@@ -68,8 +68,16 @@ class Blocked(WaitingPlan):
             return
         sources = self._pack(T)
         self._at_once = _far_at_once(self._info)
+        shares_far = int(self._records is None and self._at_once != SHARED_OUT)
         self._strips = cuda.struct(
-            *(self.n_strips, self._step_ptr, self._step_start, self._step_shares, self._row),
+            *(
+                self.n_strips,
+                shares_far,
+                self._step_ptr,
+                self._step_start,
+                self._step_shares,
+                self._row,
+            ),
             *(self._far_ptr, self._far_position, self._far_data),
             *(self._near_slot, self._near_data, self._scale, T.diag),
             *(self._info, self._records, self._far_entries),
@@ -152,16 +160,29 @@ class Blocked(WaitingPlan):
         return predicted(T)[0]
 
     def solve(self, x: Any, b: Any = None) -> None:
-        if len(self.T.indices):
+        if len(self.T.indices) == 0:
+            _divide(x if b is None else b, self.T.diag, x)
+        elif x.ndim == 1 or self._has_room(x.dtype):
             super().solve(x, b)
         else:
-            _divide(x if b is None else b, self.T.diag, x)
+            for k in range(x.shape[1]):
+                column = (x if b is None else b)[:, k].copy()
+                super().solve(column)
+                x[:, k] = column
 
     def followed_by(self, other: Plan) -> StripsPair | None:
         assert isinstance(other, Blocked)
         if not (len(self.T.indices) and len(other.T.indices)):
             return None
+        widest = np.dtype("D" if self.T.dtype.kind == "c" else "d")
+        if not (self._has_room(widest) and other._has_room(widest)):
+            return None
         return StripsPair(self, other)
+
+    def _has_room(self, dtype: np.dtype) -> bool:
+        """Whether a block has room for the ring and the window of several columns."""
+        _, shared = _ring(dtype, self._near_slot.shape[1], columns_at_once(dtype.char), 0)
+        return shared <= cuda.shared_memory() - HALL
 
     def sweep(
         self, scratch: Any, by_position: Any, y: Any, launch: Any, char: str, nrhs: int
@@ -190,8 +211,6 @@ class Blocked(WaitingPlan):
         """(kernel, columns, threads of a block, steps of the ring, shared memory, most blocks)."""
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
         K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
-        if not _fits(dtype, K, columns):
-            columns = 1
         narrow = columns == 1 and dtype.itemsize <= 8
         copies = columns == 1 and self.T.dtype == dtype and self._records is not None
         at_once = COPIED if copies else self._at_once if narrow else AT_ONCE[0]
@@ -242,11 +261,6 @@ def _ring(dtype: np.dtype, K: int, columns: int, sharing: int) -> tuple[int, int
     return ring, shared
 
 
-def _fits(dtype: np.dtype, K: int, columns: int) -> bool:
-    """Whether the shortest ring and the window of so many columns have room in a block."""
-    return _ring(dtype, K, columns, 0)[1] <= cuda.shared_memory() - HALL
-
-
 def _gatherers(threads: int) -> int:
     warps = max(1, threads // cuda.WARP)
     return warps - 1 if warps < 8 else warps - 1 - (warps - 1) // 4
@@ -265,7 +279,7 @@ def stage_bytes(dtype: np.dtype) -> int:
 
 def terms_bytes(dtype: np.dtype) -> int:
     """sizeof(Terms) of the kernel."""
-    return -(-dtype.itemsize * (MOST_LISTED + 4) // 16) * 16
+    return 2 * dtype.itemsize * (MOST_LISTED + 4)
 
 
 def window_bytes(dtype: np.dtype, columns: int) -> int:

@@ -108,6 +108,29 @@ def test_a_solve_out_of_place_leaves_b_as_it_is(at_once):
     solving.check_out_of_place(strips(at_once=at_once))
 
 
+@pytest.mark.parametrize("width", [2, 16])
+@pytest.mark.parametrize("dtype", "fdFD")
+@pytest.mark.parametrize("at_once", WAYS)
+def test_each_column_of_a_block_has_the_bits_of_a_solve_alone(at_once, dtype, width):
+    for seed, name in enumerate(("random", "grid", "arrow")):
+        T = triangle(name, dtype=dtype, seed=seed)
+        b = values(T.n * 5, dtype, np.random.default_rng(seed)).reshape(T.n, 5)
+        plan = strips(widths=(width,), at_once=at_once)
+        x, _ = solving.solve(plan, T, b, seed=seed)
+        for k in range(5):
+            alone, _ = solving.solve(plan, T, b[:, k].copy(), seed=seed)
+            np.testing.assert_array_equal(x[:, k], alone)
+
+
+def test_columns_are_solved_alone_where_there_is_no_room_for_several():
+    T = triangle("random", dtype="D")
+    b = values(T.n * 3, "D", np.random.default_rng(0)).reshape(T.n, 3)
+    plan = strips(widths=(2,))
+    x, launched = solving.solve(plan, T, b, shared_bytes=20 << 10)
+    assert {k.split(",")[4] for k in launched if k.startswith("strips_solve")} == {"1"}
+    np.testing.assert_array_equal(x, solving.solve(plan, T, b)[0])
+
+
 def cyclic_plan(T):
     """Strips of a chain of which the last waits, in its first row, for its last row."""
     plan = strips()(T)
