@@ -13,8 +13,8 @@ constexpr u32 MOST_STEPS = 64; // in the ring
 
 // The triangle as `strips_solve` reads it, rows by position in the order in which they are solved. Strip
 // t is steps step_ptr[t] .. step_ptr[t + 1]; step q is positions step_start[q] .. step_start[q + 1], 32 at
-// most, of rows that do not depend on each other, one a lane. `row` is the row in x, or -1 for a
-// segment of a long row: no b and a unit diagonal. A row's latest K dependencies in its own strip
+// most, of rows that do not depend on each other, one a lane or, where step_shares[q] is n > 0, one for
+// every 2^n lanes. `row` is the row in x, or -1 for a segment of a long row: no b and a unit diagonal. A row's latest K dependencies in its own strip
 // are `near`, as slots of the window (WINDOW: none); the others are `far`, as positions. `scale`
 // is 1 / diagonal, or zero where only the division is safe; `diag` is in the order of x. `info`,
 // `records` (RingStep, with scale for r) and `far_entries` say the same for gatherers that copy

@@ -1,5 +1,5 @@
-// Gatherers of a strip that share out: the far entries of a step, few but of few of its rows, lie one after the
-// other in the lanes, so that all of them are waited for at once.
+// Gatherers of a strip that share out: the far entries of a step, few but of few of its rows, lie one after
+// the other in the lanes, so that all of them are waited for at once.
 #pragma once
 #include "strips.cuh"
 
@@ -10,8 +10,8 @@ constexpr int SHARED_OUT = 1; // FAR of kernels whose gatherers share out
 // Far entries of a step, LISTED of them in each lane; -1 where there are no more.
 constexpr int LISTED = 2, MOST_LISTED = 32 * LISTED;
 
-// With what they have waited for, until each row's lane subtracts its own products; not the products alone,
-// for these are fused with the subtraction, as in all kinds of gatherers.
+// The same beside the values that they have waited for, until each row's lane subtracts its own products. Not
+// the products alone, for these are fused with the subtraction, as in all kinds of gatherers.
 template <class V>
 struct alignas(16) Terms {
     Pack<V, 2> term[MOST_LISTED + 4]; // read four at a time

@@ -69,15 +69,9 @@ class Blocked(WaitingPlan):
         sources = self._pack(T)
         self._at_once = _far_at_once(self._info)
         shares_far = int(self._records is None and self._at_once != SHARED_OUT)
+        steps = self._step_ptr, self._step_start, self._step_shares, self._row
         self._strips = cuda.struct(
-            *(
-                self.n_strips,
-                shares_far,
-                self._step_ptr,
-                self._step_start,
-                self._step_shares,
-                self._row,
-            ),
+            *(self.n_strips, shares_far, *steps),
             *(self._far_ptr, self._far_position, self._far_data),
             *(self._near_slot, self._near_data, self._scale, T.diag),
             *(self._info, self._records, self._far_entries),

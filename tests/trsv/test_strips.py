@@ -170,7 +170,7 @@ def test_far_entries_are_shared_out_where_few_steps_have_many(crowded, way):
 @pytest.mark.parametrize("room", [64 << 10, 99 << 10, 163 << 10, 227 << 10])
 def test_the_ring_is_long_enough_for_what_is_under_way(monkeypatch, room):
     monkeypatch.setattr(blocked.cuda, "shared_memory", lambda: room)
-    for char, K in itertools.product("fdF", (2, 4)):
+    for char, K in itertools.product("fdF", (2, 4, 8)):
         ring, threads, shared = blocked._copied_ring(np.dtype(char), K, blocked.MANY_THREADS)
         assert ring >= 2 * blocked._gatherers(threads) + 5
         assert shared <= room
