@@ -90,16 +90,14 @@ def _levels(T: Pattern) -> Levels:
 
 
 def _levels_cuda(T: Pattern) -> Levels:
-    depth, launcher = _start_depths(T)
-    n_levels = int(depth.max()) if T.n else 0  # waits
-    launcher.raise_if_stalled()
+    depth, n_levels = _depths_cuda(T)
     return _level_sets_cuda(depth.view(np.int32) - np.int32(1), n_levels)
 
 
 def count_levels(T: Pattern) -> int:
     """The number of levels alone."""
     if on_gpu(T.indptr):
-        return int(_depths_cuda(T).max()) if T.n else 0
+        return _depths_cuda(T)[1]
     return int(_level_of_rows(T.lower, T.indptr, T.indices)[1])
 
 
@@ -140,17 +138,9 @@ POLLS = 4, 16  # at once by a lane of levels.cu, by the mean length of a row
 CHUNK = 1024  # threads of a block in levels_chunk.cu, one row each
 
 
-def _depths_cuda(T: Pattern) -> Any:
-    """level + 1 of every row; waits for it."""
-    depth, launcher = _start_depths(T)
-    cuda.synchronize()
-    launcher.raise_if_stalled()
-    return depth
-
-
-def _start_depths(T: Pattern) -> tuple[Any, Any]:
-    """Enqueue a self-scheduled pass over the rows: level + 1 of each, what tells of a stall."""
-    depth = namespace(T.indptr).zeros(T.n, np.uint32)
+def _depths_cuda(T: Pattern) -> tuple[Any, int]:
+    """level + 1 of every row, and the largest of them, from a self-scheduled pass over the rows."""
+    depth = namespace(T.indptr).zeros(T.n + 1, np.uint32)
     launcher = cuda.Launcher()
     control = cuda.marked(launcher.CONTROL_BYTES, np.uint8)
     lower = str(T.lower).lower()
@@ -165,7 +155,9 @@ def _start_depths(T: Pattern) -> tuple[Any, Any]:
     blocks = max(1, min(most, -(-T.n // threads)))
     arguments = (T.n, T.indptr, T.indices, depth, launcher.struct(control))
     cuda.launch(function, blocks, threads, *arguments)
-    return depth, launcher
+    most = int(cuda.to_host(depth[T.n :])[0])  # waits
+    launcher.raise_if_stalled()
+    return depth[: T.n], most
 
 
 def is_regular(T: Pattern) -> bool:

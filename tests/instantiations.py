@@ -15,14 +15,18 @@ VALUES = tuple(VALUE_TYPES)
 # (factors, vectors): a vector is as wide as the factors or wider, and complex vectors on real
 # factors are solved as twice as many real ones.
 PAIRS = ("ff", "fd", "dd", "FF", "FD", "DD")
+SUMS = (1, 2, 4, 8)  # of a lane of `row_columns`
 
 
 def _row() -> list[str]:
     return [
-        f"row_solve<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{lanes},{in_flight},{columns},{unit}>"
+        f"{kernel}<{VALUE_TYPES[f]},{VALUE_TYPES[v]},{how},{unit}>"
         for f, v in PAIRS
-        for lanes in LANES
-        for in_flight, columns in ((2, 1), (4, 1), (2, columns_at_once(v)))
+        for kernel, ways in (
+            ("row_solve", [f"{lanes},{in_flight}" for lanes in LANES for in_flight in (2, 4)]),
+            ("row_columns", SUMS),
+        )
+        for how in ways
         for unit in ("true", "false")
     ] + [f"reciprocals<{VALUE_TYPES[v]}>" for v in VALUES]
 
@@ -38,8 +42,13 @@ def _blocked() -> list[str]:
         ]
         + [
             f"{kernel}<{VALUE_TYPES[v]}>"
-            for kernel in ("strips_enter", "strips_leave", "strips_refresh", "strips_entries")
+            for kernel in ("strips_enter", "strips_refresh", "strips_entries")
             for v in VALUES
+        ]
+        + [
+            f"strips_leave<{VALUE_TYPES[v]},{columns}>"
+            for v in VALUES
+            for columns in (1, columns_at_once(v))
         ]
         + [
             f"strips_records<{VALUE_TYPES[f]},{K}>"
@@ -77,7 +86,7 @@ def _pattern() -> list[str]:
 
 def _order() -> list[str]:
     return [
-        *("level_bounds", "place_rows", "place_entries", "count_tasks", "begin_tasks"),
+        *("level_bounds", "place_rows", "place_entries", "begin_tasks"),
         *(f"take_rows<{value}>" for value in ("int", *VALUE_TYPES.values())),
         *(f"take_entries<{value}>" for value in VALUE_TYPES.values()),
     ]

@@ -39,6 +39,31 @@ __device__ __forceinline__ void store_relaxed_if(bool stores, u64* p, u64 v) {
         "l"(v), "r"(u32(stores))
         : "memory");
 }
+// 16 bytes at once, aligned to them; each word is relaxed by itself.
+__device__ __forceinline__ void load_relaxed(const u32* p, u32 (&w)[4]) {
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                 : "l"(p)
+                 : "memory");
+}
+__device__ __forceinline__ void load_relaxed(const u64* p, u64 (&w)[2]) {
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(w[0]), "=l"(w[1])
+                 : "l"(p)
+                 : "memory");
+}
+__device__ __forceinline__ void store_relaxed_if(bool stores, u32* p, const u32 (&w)[4]) {
+    asm volatile("{.reg .pred s; setp.ne.u32 s, %5, 0;"
+                 " @s st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};}" ::"l"(p),
+                 "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(u32(stores))
+                 : "memory");
+}
+__device__ __forceinline__ void store_relaxed_if(bool stores, u64* p, const u64 (&w)[2]) {
+    asm volatile("{.reg .pred s; setp.ne.u32 s, %3, 0;"
+                 " @s st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};}" ::"l"(p),
+                 "l"(w[0]), "l"(w[1]), "r"(u32(stores))
+                 : "memory");
+}
 __device__ __forceinline__ u32 load_acquire(const u32* p) {
     u32 v;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -218,6 +243,11 @@ __device__ __forceinline__ void store_release_shared(SharedAddress at, u32 v) {
 // The same value, in a register: the compiler can neither see where it came from nor compute it anew.
 __device__ __forceinline__ u32 kept(u32 v) {
     return __shfl_sync(FULL_WARP, v, threadIdx.x & 31);
+}
+template <class T>
+__device__ __forceinline__ T* kept(T* p) {
+    asm volatile("" : "+l"(p));
+    return p;
 }
 // A value that is the same in all lanes, said so that the compiler may use it.
 __device__ __forceinline__ u32 same_in_warp(u32 v) {

@@ -25,8 +25,8 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
 template <class V, int FAR, int C>
 constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 512;
 
-// Solve T x = b for b and y by position, (n_positions, nrhs); y, marked "not ready" before, carries the
-// values between strips. One block a strip and C right-hand sides; warp 0 sweeps, the others
+// Solve T x = b, y by position, marked "not ready" before: it carries the values between strips. Of several
+// right-hand sides y is C columns after the other, each (n_positions, C); what is beyond nrhs is for b = 0. One block a strip and C right-hand sides; warp 0 sweeps, the others
 // gather: two warps at least, any grid.
 //
 // Ordering: between blocks a value is its own ready mark, one word stored once and read by relaxed
@@ -43,7 +43,8 @@ constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 5
 // Source: own; monotone cuts, and the value as its own mark after Dufrechou and Ezzatti 2018.
 template <class F, class V, int K, int FAR, int C, bool UNIT>
 __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
-    strips_solve(Strips<F> T, const V* b, V* y, int nrhs, int ring_steps, Launch launch) {
+    strips_solve(Strips<F> T, const V* b, Source from, V* y, int nrhs, int ring_steps,
+                 Launch launch) {
     __shared__ Hall hall;
     extern __shared__ Pack<u64, 2> room[];
     Window<V, C>& window = *reinterpret_cast<Window<V, C>*>(room);
@@ -55,14 +56,16 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
     const int groups = (nrhs + C - 1) / C;
     Patience patience;
     bool again = false;
-    if (threadIdx.x < C) window.value[WINDOW * C + threadIdx.x] = V(0);
+    if (threadIdx.x < C)
+        window.value[threadIdx.x / Pieces<V, C>::EACH][WINDOW].v[threadIdx.x % Pieces<V, C>::EACH] =
+            V(0);
     while (true) {
         __syncthreads(); // the strip before is finished with the ring
         if (threadIdx.x == 0) hall.ticket = take_ticket(launch);
         __syncthreads();
         const u32 ticket = same_in_warp(hall.ticket), strip = ticket / u32(groups);
         if (strip >= u32(T.n_strips)) return;
-        const Columns<V, C> on{b, y, nrhs, int(ticket % u32(groups)) * C};
+        const Columns<V, C> on(b, from, y, T.n_positions, int(ticket % u32(groups)), nrhs);
         const u32 begin = same_in_warp(T.step_ptr[strip]);
         const u32 count = same_in_warp(T.step_ptr[strip + 1]) - begin;
         hall.make_flags(again);
@@ -87,35 +90,30 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
     }
 }
 
-// Row-major index of entry p of (n_positions, nrhs) where the rows are those of x; -1 for a segment.
-__device__ inline long long entry_of_x(long long p, const int* row, int nrhs) {
-    const long long position = nrhs == 1 ? p : p / nrhs;
-    const int i = row[position];
-    return i < 0 ? -1 : (long long)i * nrhs + (p - position * nrhs);
-}
-
 // b_by_position = b in the order of positions, zero for segments; y = "not ready"; and the control
 // words of the sweep that follows on the stream, which sees all this as the end of one launch orders
-// it before the next. One thread an entry of (n_positions, nrhs).
+// it before the next. One thread a position, for one right-hand side.
 template <class V>
-__global__ void strips_enter(long long n, const int* row, const V* b, V* b_by_position, u32* y,
-                             int nrhs, Launch next) {
-    const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+__global__ void strips_enter(int n, const int* row, const V* b, V* b_by_position, u32* y,
+                             Launch next) {
+    const int p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p == 0) reset_control(next);
     if (p >= n) return;
-    const long long e = entry_of_x(p, row, nrhs);
-    b_by_position[p] = e < 0 ? V(0) : b[e];
+    const int i = row[p];
+    b_by_position[p] = i < 0 ? V(0) : b[i];
 #pragma unroll
-    for (int w = 0; w < int(sizeof(V) / 4); ++w) y[p * (sizeof(V) / 4) + w] = MARK32;
+    for (int w = 0; w < int(sizeof(V) / 4); ++w) y[p * (long long)(sizeof(V) / 4) + w] = MARK32;
 }
 
-// x = y, back in the order of rows.
-template <class V>
-__global__ void strips_leave(long long n, const int* row, const V* y, V* x, int nrhs) {
-    const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (p >= n) return;
-    const long long e = entry_of_x(p, row, nrhs);
-    if (e >= 0) x[e] = y[p];
+// x = y, back in the order of rows. One thread an entry of (n positions, nrhs).
+template <class V, int C>
+__global__ void strips_leave(int n, const int* row, const V* y, V* x, int nrhs) {
+    const u64 e = u64(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (e >= u64(n) * u32(nrhs)) return;
+    const u32 p = C == 1 ? u32(e) : e >> 32 ? u32(e / u32(nrhs)) : u32(e) / u32(nrhs);
+    const u32 c = C == 1 ? 0 : u32(e - u64(p) * u32(nrhs));
+    const int i = row[p];
+    if (i >= 0) x[(long long)i * nrhs + c] = y[((long long)(c / C) * n + p) * C + c % C];
 }
 
 // The present values of the near and far entries of each position, found in the rows of T. One thread a

@@ -34,38 +34,36 @@ struct Tiled {
 // Values that one load from shared memory takes. Tiles of a panel stand there by PACK columns: what a
 // lane needs of them lies together.
 template <class V>
-struct alignas(16) Pack {
-    static constexpr int SIZE = 16 / int(sizeof(V));
-    V value[SIZE];
-};
+constexpr int PACK = 16 / int(sizeof(V));
 
 template <class V>
 __device__ constexpr int place_of(int row, int column) {
-    constexpr int SIZE = Pack<V>::SIZE;
+    constexpr int SIZE = PACK<V>;
     return (column / SIZE * TILE + row) * SIZE + column % SIZE;
 }
 
 // The values of one row in columns first .. first + K; `first` is a multiple of K.
 template <int K, class V>
 __device__ void read_row(const V* tile, int row, int first, V (&value)[K]) {
-    constexpr int SIZE = Pack<V>::SIZE;
+    constexpr int SIZE = PACK<V>;
     static_assert(K % SIZE == 0);
 #pragma unroll
     for (int k = 0; k < K; k += SIZE) {
-        const auto pack = *reinterpret_cast<const Pack<V>*>(tile + place_of<V>(row, first + k));
+        const auto pack =
+            *reinterpret_cast<const Pack<V, SIZE>*>(tile + place_of<V>(row, first + k));
 #pragma unroll
-        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.value[i];
+        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.v[i];
     }
 }
 
 template <int K, class V>
 __device__ void read_line(const V (&line)[TILE], int first, V (&value)[K]) {
-    constexpr int SIZE = Pack<V>::SIZE;
+    constexpr int SIZE = PACK<V>;
 #pragma unroll
     for (int k = 0; k < K; k += SIZE) {
-        const auto pack = *reinterpret_cast<const Pack<V>*>(line + first + k);
+        const auto pack = *reinterpret_cast<const Pack<V, SIZE>*>(line + first + k);
 #pragma unroll
-        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.value[i];
+        for (int i = 0; i < SIZE; ++i) value[k + i] = pack.v[i];
     }
 }
 

@@ -97,7 +97,7 @@ __device__ int await_deepest(const int* j, int length, const u32* depth, Launch 
     return deepest;
 }
 
-// depth[i] = level[i] + 1; zero on entry. A warp takes runs of RUN consecutive rows (from the last row on
+// depth[i] = level[i] + 1, and depth[n] is the largest; zero on entry. A warp takes runs of RUN consecutive rows (from the last row on
 // for an upper triangle), one a lane, by ticket, in the order in which rows can depend on each
 // other. Any grid; blocks of whole warps, 256 threads at most.
 //
@@ -114,10 +114,11 @@ __global__ void __launch_bounds__(256)
     row_depths(int n, const int* indptr, const int* indices, u32* depth, Launch launch) {
     const int lane = threadIdx.x & 31;
     Patience patience;
+    u32 most = 0;
     while (true) {
         const u32 ticket = lane == 0 ? take_ticket(launch) : 0;
         const long long first = (long long)__shfl_sync(FULL_WARP, ticket, 0) * RUN;
-        if (first >= n) return;
+        if (first >= n) return report_most(depth + n, most, lane);
         const long long at = first + lane;
         const int i = at >= n ? -1 : LOWER ? int(at) : n - 1 - int(at);
         int begin = i < 0 ? 0 : indptr[i], end = i < 0 ? 0 : indptr[i + 1];
@@ -126,7 +127,9 @@ __global__ void __launch_bounds__(256)
         const int deepest =
             await_deepest<POLLS>(indices + begin, end - begin, depth, launch, patience, lane);
         const int mine = depth_inside(inside, deepest, lane);
-        if (i >= 0) store_relaxed(depth + i, u32(mine)); // some depth after an abandoned wait too
+        if (i < 0) continue;
+        store_relaxed(depth + i, u32(mine)); // some depth after an abandoned wait too
+        most = max(most, u32(mine));
     }
 }
 

@@ -5,7 +5,7 @@ namespace gpuilu {
 
 constexpr int CHUNK = 1024;
 
-// depth[i] = level[i] + 1; zero on entry. One thread a row; a block takes chunks of CHUNK
+// depth[i] = level[i] + 1, and depth[n] is the largest; zero on entry. One thread a row; a block takes chunks of CHUNK
 // consecutive rows (from the last row on for an upper triangle) by ticket, in the order in which rows
 // can depend on each other. Blocks of CHUNK threads, any grid.
 //
@@ -24,13 +24,14 @@ __global__ void __launch_bounds__(CHUNK)
     __shared__ u32 shared_ticket;
     const int lane = threadIdx.x & 31;
     Patience patience;
+    u32 most = 0;
     while (true) {
         __syncthreads(); // the chunk before is finished with `local`
         if (threadIdx.x == 0) shared_ticket = take_ticket(launch);
         local[threadIdx.x] = 0;
         __syncthreads();
         const long long first = (long long)shared_ticket * CHUNK;
-        if (first >= n) return;
+        if (first >= n) return report_most(depth + n, most, lane);
         const long long at = first + threadIdx.x;
         const int i = at >= n ? -1 : LOWER ? int(at) : n - 1 - int(at);
         int p = i < 0 ? 0 : indptr[i];
@@ -50,6 +51,7 @@ __global__ void __launch_bounds__(CHUNK)
             if (!done && p == end) {
                 store_relaxed_shared(local + threadIdx.x, deepest + 1);
                 store_relaxed(depth + i, deepest + 1);
+                most = max(most, deepest + 1);
                 done = true;
             }
             if (__all_sync(FULL_WARP, done)) break;

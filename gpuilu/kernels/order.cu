@@ -61,27 +61,27 @@ __global__ void take_entries(long long n, const int* source, const F* data, F* r
     result[e] = p >= 0 ? data[p] : p == -1 ? F(-1) : F(0);
 }
 
-// counts[l + 1]: how many runs of at most `rows` rows level l is cut into. One thread a level.
-__global__ void count_tasks(int n_levels, int rows, const int* level_ptr, int* counts) {
-    const int l = blockIdx.x * blockDim.x + threadIdx.x;
-    if (l < n_levels) counts[l + 1] = (level_ptr[l + 1] - level_ptr[l] + rows - 1) / rows;
+// Number of the first task of level l, if level 0 begins with task 0: room for (length + rows - 1) / rows
+// tasks of each level before it, for floor(a / r) + floor(b / r) <= floor((a + b) / r).
+__device__ inline long long first_task(int l, int rows, const int* level_ptr) {
+    return (level_ptr[l] + (long long)l * (rows - 1)) / rows;
 }
 
-// Task t, of level l where first_task[l] <= t < first_task[l + 1], begins at task_ptr[t]; task n_tasks
-// is the end. One thread a task, and one.
+// Task t is at most `rows` rows of one level, or none, from position task_ptr[t] on; task n_tasks is the end.
+// One thread a task, and one.
 __global__ void begin_tasks(int n_tasks, int n_levels, int rows, const int* level_ptr,
-                            const int* first_task, int* task_ptr) {
+                            int* task_ptr) {
     const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (t > n_tasks) return;
-    int low = 0, high = n_levels; // first_task[low] <= t; beyond high it is more
+    int low = 0, high = n_levels; // first_task(low) <= t; from high on it is more, or t is the end
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
-        if (first_task[middle] <= t)
+        if (first_task(middle, rows, level_ptr) <= t)
             low = middle;
         else
             high = middle;
     }
-    const long long start = level_ptr[low] + rows * (t - first_task[low]);
+    const long long start = level_ptr[low] + rows * (t - first_task(low, rows, level_ptr));
     const int end = level_ptr[low + 1];
     task_ptr[t] = start < end ? int(start) : end;
 }

@@ -1,4 +1,5 @@
-// T x = b with the rows in level order and the value itself as the ready mark: `row_solve`.
+// T x = b with the rows in level order and the value itself as the ready mark: `row_solve` for one
+// right-hand side, `row_columns` for several.
 #include "sync.cuh"
 
 namespace gpuilu {
@@ -15,118 +16,194 @@ struct Rows {
     const F *data, *scale, *diag;
 };
 
+// Which part of which row of a task a lane has: of the row's entries every `parts`-th. The lanes of a row's
+// parts are `apart`.
+struct Place {
+    int row, part, parts, apart;
+};
+
 // One row's static data, in registers before the row has to wait.
-template <class F, class V, int R>
+template <class F, int R>
 struct Row {
     int position, row, begin, end;
     int column[R];
     F value[R], scale;
 };
 
-template <class F, class V, int G, int R>
-__device__ void load_extent(const Rows<F>& T, u32 task, int lane, Row<F, V, R>& mine) {
-    mine.position = -1;
-    if (task >= u32(T.n_tasks)) return;
-    const int position = T.task_ptr[task] + lane / G;
-    if (position >= T.task_ptr[task + 1]) return;
+// The row at `start` + place.row, if that is below `end`.
+template <class F, int R>
+__device__ void load_extent(const Rows<F>& T, int start, int end, Place place, Row<F, R>& mine) {
+    const int position = start + place.row;
+    if (position >= end) return;
     mine.position = position;
     mine.row = T.row[position];
-    mine.begin = T.indptr[position] + lane % G;
+    mine.begin = T.indptr[position] + place.part;
     mine.end = T.indptr[position + 1];
 }
 
-template <class F, class V, int G, int R, bool UNIT>
-__device__ void load_entries(const Rows<F>& T, int lane, Row<F, V, R>& mine) {
+template <bool UNIT, class F, int R>
+__device__ void load_entries(const Rows<F>& T, Place place, Row<F, R>& mine) {
     if (mine.position < 0) return;
-    if (!UNIT && lane % G == 0) mine.scale = T.scale[mine.position];
+    if (!UNIT && place.part == 0) mine.scale = T.scale[mine.position];
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-        const int p = mine.begin + r * G;
+        const int p = mine.begin + r * place.parts;
         mine.column[r] = p < mine.end ? T.indices[p] : -1;
         if (p < mine.end) mine.value[r] = T.data[p];
     }
 }
 
-template <class V, class F>
-__device__ V as_value(F t) {
-    return V(t);
-}
-
-// s[c] -= sum of t_ij y_j over one batch of R entries a lane, C columns at once.
-template <class F, class V, int R, int C>
-__device__ void subtract_batch(const int (&column)[R], const F (&t)[R], const V* y, int nrhs,
-                               int c0, V (&s)[C], Launch launch, Patience& patience, int lane) {
-    const V* slot[R * C];
-    V value[R * C];
-    u32 wanted = 0;
-#pragma unroll
-    for (int r = 0; r < R; ++r)
-#pragma unroll
-        for (int c = 0; c < C; ++c) {
-            slot[r * C + c] = y + (long long)column[r] * nrhs + c0 + c;
-            if (column[r] >= 0 && c0 + c < nrhs) wanted |= 1u << (r * C + c);
-        }
-    await(slot, wanted, value, launch, patience, lane);
-#pragma unroll
-    for (int r = 0; r < R; ++r)
-#pragma unroll
-        for (int c = 0; c < C; ++c)
-            if (wanted >> (r * C + c) & 1u)
-                s[c] = minus_product(s[c], as_value<V>(t[r]), value[r * C + c]);
-}
-
 // s / t_ii; the reciprocal serves only where it is as precise as s. A segment has t_ii = 1.
 template <class F, class V, int R>
-__device__ V divided(V s, const Rows<F>& T, const Row<F, V, R>& mine) {
+__device__ V divided(V s, const Rows<F>& T, const Row<F, R>& mine) {
     if (mine.row < 0) return s;
-    if (sizeof(F) < sizeof(V) || is_zero(mine.scale)) return over(s, as_value<V>(T.diag[mine.row]));
-    return times(s, as_value<V>(mine.scale));
+    if (sizeof(F) < sizeof(V) || is_zero(mine.scale)) return over(s, V(T.diag[mine.row]));
+    return times(s, V(mine.scale));
 }
 
-// Columns c0 .. c0 + C of one task's rows.
-template <class F, class V, int G, int R, int C, bool UNIT>
-__device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, const V* b, V* x, V* y,
-                              int nrhs, int c0, Launch launch, Patience& patience, int lane) {
-    const bool mine_is_row = mine.position >= 0;
-    const bool leads = mine_is_row && lane % G == 0;
+// s[0] = sum of all: the first half plus the second, entry by entry, and so on.
+template <int N, class V, int C, int SUMS>
+__device__ void add_halves(Pack<V, C> (&s)[SUMS]) {
+    if constexpr (N > 1) {
+#pragma unroll
+        for (int k = 0; k < N / 2; ++k)
+#pragma unroll
+            for (int c = 0; c < C; ++c) s[k].v[c] = plus(s[k].v[c], s[k + N / 2].v[c]);
+        add_halves<N / 2>(s);
+    }
+}
+
+// Right-hand sides by row and solutions by position, (n, nrhs) and (n, packs); C columns a pack.
+template <class V, int C>
+struct Vectors {
+    const V* b;
+    V* x;
+    Pack<V, C>* y;
+    int nrhs, packs;
+
+    __device__ bool has(int pack, int c) const { return C == 1 || pack * C + c < nrhs; }
+    __device__ long long at(int row, int pack) const { return (long long)row * nrhs + pack * C; }
+    __device__ Pack<V, C>* slot(int position, int pack) const {
+        return y + ((long long)position * packs + pack);
+    }
+};
+
+// The columns of one pack of one row, of which the lane has a part if it has_pack: its r-th entry counts for
+// sum r mod SUMS. So a row's entries are added up in the same order by SUMS parts of one sum as by one part
+// of SUMS.
+template <bool UNIT, int SUMS, class F, class V, int R, int C>
+__device__ void solve_pack(const Rows<F>& T, const Row<F, R>& mine, Place place,
+                           const Vectors<V, C>& on, int pack, bool has_pack, Launch launch,
+                           Patience& patience, int lane) {
+    static_assert(R % SUMS == 0);
+    const bool mine_is_row = mine.position >= 0 && has_pack;
+    const bool leads = mine_is_row && place.part == 0;
     const bool has_x = leads && mine.row >= 0;
-    V s[C];
-#pragma unroll
-    for (int c = 0; c < C; ++c)
-        s[c] = has_x && c0 + c < nrhs ? b[(long long)mine.row * nrhs + c0 + c] : V(0);
-    int column[R];
-    F value[R];
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-        column[r] = mine_is_row ? mine.column[r] : -1;
-        value[r] = mine.value[r];
-    }
-    int first = mine.begin;
-    while (true) {
-        subtract_batch<F, V, R, C>(column, value, y, nrhs, c0, s, launch, patience, lane);
-        first += R * G;
-        if (!__any_sync(FULL_WARP, mine_is_row && first < mine.end)) break;
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-            const int p = first + r * G;
-            column[r] = mine_is_row && p < mine.end ? T.indices[p] : -1;
-            if (column[r] >= 0) value[r] = T.data[p];
-        }
-    }
+    Pack<V, C> s[SUMS];
 #pragma unroll
     for (int c = 0; c < C; ++c) {
 #pragma unroll
-        for (int o = G / 2; o > 0; o /= 2) s[c] = plus(s[c], shuffle_xor(FULL_WARP, s[c], o));
-        if (!leads || c0 + c >= nrhs) continue;
-        if (!UNIT) s[c] = divided(s[c], T, mine);
-        publish(y + (long long)mine.position * nrhs + c0 + c, s[c]);
-        if (has_x) x[(long long)mine.row * nrhs + c0 + c] = s[c];
+        for (int k = 0; k < SUMS; ++k) s[k].v[c] = V(0);
+        if (has_x && on.has(pack, c)) s[0].v[c] = on.b[on.at(mine.row, pack) + c];
+    }
+    int column[R];
+    F t[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+        column[r] = mine_is_row ? mine.column[r] : -1;
+        t[r] = mine.value[r];
+    }
+    int first = mine.begin;
+    while (true) {
+        const Pack<V, C>* slot[R];
+        Pack<V, C> value[R];
+        u32 wanted = 0;
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+            slot[r] = on.slot(column[r], pack);
+            if (column[r] >= 0) wanted |= 1u << r;
+        }
+        await(slot, wanted, value, launch, patience, lane);
+#pragma unroll
+        for (int r = 0; r < R; ++r)
+#pragma unroll
+            for (int c = 0; c < C; ++c) {
+                V& sum = s[r % SUMS].v[c];
+                if (wanted >> r & 1u) sum = minus_product(sum, V(t[r]), value[r].v[c]);
+            }
+        first += R * place.parts;
+        if (!__any_sync(FULL_WARP, mine_is_row && first < mine.end)) break;
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+            const int p = first + r * place.parts;
+            column[r] = mine_is_row && p < mine.end ? T.indices[p] : -1;
+            if (column[r] >= 0) t[r] = T.data[p];
+        }
+    }
+    add_halves<SUMS>(s);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+        V& sum = s[0].v[c];
+#pragma unroll
+        for (int n = place.parts / 2; n > 0; n /= 2)
+            sum = plus(sum, shuffle_xor(FULL_WARP, sum, n * place.apart));
+        if (!UNIT && leads) sum = divided(sum, T, mine);
+    }
+    if (!leads) return;
+    publish(on.slot(mine.position, pack), s[0]);
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+        if (has_x && on.has(pack, c)) on.x[on.at(mine.row, pack) + c] = s[0].v[c];
+}
+
+// Packs `first`, `first` + `step`, ... of a row; all lanes together, `first` being less than `step`.
+template <bool UNIT, int SUMS, class F, class V, int R, int C>
+__device__ void solve_packs(const Rows<F>& T, const Row<F, R>& mine, Place place,
+                            const Vectors<V, C>& on, int first, int step, Launch launch,
+                            Patience& patience, int lane) {
+    for (int p = 0; p < on.packs; p += step)
+        solve_pack<UNIT, SUMS>(T, mine, place, on, p + first, p + first < on.packs, launch,
+                               patience, lane);
+}
+
+// Call solve(row) for row after row that the tickets give, with the static data of the next one under way and
+// those of the one after begun; load(ticket, row) finds where a row begins and ends.
+template <bool UNIT, int R, class F, class Load, class Solve>
+__device__ void solve_by_tickets(const Rows<F>& T, u32 n_tickets, Place place, Launch launch,
+                                 int lane, Load load, Solve solve) {
+    __shared__ BlockTickets tickets;
+    tickets.reset();
+    __syncthreads();
+    Row<F, R> current, next;
+    // Three tickets ahead: the one in flight, the one whose extent loads, the one whose entries load.
+    u32 ticket = 0, upcoming = 0, taken = 0;
+    if (lane == 0) {
+        ticket = tickets.take(launch);
+        upcoming = tickets.take(launch);
+        taken = tickets.take(launch);
+    }
+    ticket = __shfl_sync(FULL_WARP, ticket, 0);
+    upcoming = __shfl_sync(FULL_WARP, upcoming, 0);
+    load(ticket, current);
+    load_entries<UNIT>(T, place, current);
+    load(upcoming, next);
+    while (ticket < n_tickets) {
+        Row<F, R> after;
+        load_entries<UNIT>(T, place, next);
+        const u32 last = __shfl_sync(FULL_WARP, taken, 0);
+        load(last, after);
+        if (lane == 0) taken = tickets.take(launch);
+        solve(current);
+        ticket = upcoming;
+        upcoming = last;
+        current = next;
+        next = after;
     }
 }
 
-// Solve T x = b, row-major (n, nrhs); b may be x. y, in level order and marked "not ready", carries
-// the values from row to row. G lanes a row, R entries a lane in flight, one warp a
-// task, C right-hand sides at once. Any grid of blocks of whole warps; 256 threads at most.
+// Solve T x = b for one right-hand side; b may be x. y, in level order and marked "not ready", carries
+// the values from row to row. G lanes a row, R entries a lane in flight, one warp a task. Any grid of
+// blocks of whole warps; 256 threads at most.
 //
 // Ordering: a row reads y_j by relaxed polls until the mark is gone; the word is the value, written
 // once by one relaxed store, so no other memory is communicated and no fence is needed. b_i is read and
@@ -135,41 +212,57 @@ __device__ void solve_columns(const Rows<F>& T, const Row<F, V, R>& mine, const 
 // drew them, so the holder of the smallest unfinished task is running it, and what that task waits
 // for is finished. Rows of one task are of one level and never wait for each other.
 // Source: Liu et al. 2016 (no barrier between levels); Dufrechou and Ezzatti 2018 (NaN as the mark).
-template <class F, class V, int G, int R, int C, bool UNIT>
-__global__ void __launch_bounds__(256)
-    row_solve(Rows<F> T, const V* b, V* x, V* y, int nrhs, Launch launch) {
-    __shared__ BlockTickets tickets;
+template <class F, class V, int G, int R, bool UNIT>
+__global__ void __launch_bounds__(256) row_solve(Rows<F> T, const V* b, V* x, V* y, Launch launch) {
+    // One pack, but the compiler must not see that: where it does, a row's data share registers with what
+    // is read while the row waits, and a solve takes 4 to 12 % longer.
+    const Vectors<V, 1> on{b, x, reinterpret_cast<Pack<V, 1>*>(y), 1, int(kept(1))};
     const int lane = threadIdx.x & 31;
-    tickets.reset();
-    __syncthreads();
+    const Place place{lane / G, lane % G, G, 1};
+    const u32 n_tasks = u32(T.n_tasks);
     Patience patience;
-    Row<F, V, R> current, next;
-    // Three tickets ahead: the one in flight, the one whose extent loads, the one whose entries load.
-    u32 task = 0, upcoming = 0, taken = 0;
-    if (lane == 0) {
-        task = tickets.take(launch);
-        upcoming = tickets.take(launch);
-        taken = tickets.take(launch);
-    }
-    task = __shfl_sync(FULL_WARP, task, 0);
-    upcoming = __shfl_sync(FULL_WARP, upcoming, 0);
-    load_extent<F, V, G, R>(T, task, lane, current);
-    load_entries<F, V, G, R, UNIT>(T, lane, current);
-    load_extent<F, V, G, R>(T, upcoming, lane, next);
-    while (task < u32(T.n_tasks)) {
-        Row<F, V, R> after;
-        load_entries<F, V, G, R, UNIT>(T, lane, next);
-        const u32 last = __shfl_sync(FULL_WARP, taken, 0);
-        load_extent<F, V, G, R>(T, last, lane, after);
-        if (lane == 0) taken = tickets.take(launch);
-        for (int c0 = 0; c0 < nrhs; c0 += C)
-            solve_columns<F, V, G, R, C, UNIT>(T, current, b, x, y, nrhs, c0, launch, patience,
-                                               lane);
-        task = upcoming;
-        upcoming = last;
-        current = next;
-        next = after;
-    }
+    const auto load = [&](u32 task, Row<F, R>& mine) {
+        mine.position = -1;
+        if (task < n_tasks) load_extent(T, T.task_ptr[task], T.task_ptr[task + 1], place, mine);
+    };
+    solve_by_tickets<UNIT, R>(T, n_tasks, place, launch, lane, load, [&](const Row<F, R>& mine) {
+        solve_packs<UNIT, 1>(T, mine, place, on, 0, 1, launch, patience, lane);
+    });
+}
+
+// How a warp solves several columns at once: packs lie in that many lanes side by side, every `parts`-th entry
+// of a row in as many of these groups; a task is cut into 2^cuts tickets. All are powers of two.
+struct Spread {
+    int packs;
+    alignas(8) int parts;
+    alignas(8) int cuts;
+};
+
+// Solve T x = b, row-major (n, nrhs), as `row_solve` does: the bits are the same. SUMS * spread.parts is the
+// number of its lanes a row. Columns of y are filled up to whole packs of 16 bytes.
+//
+// Ordering and progress: as in row_solve; a lane has the packs p, p + spread.packs, ... of its row, and
+// each is read from b and written to x by one lane. Tickets are parts of tasks, in the order of these.
+template <class F, class V, int SUMS, bool UNIT>
+__global__ void __launch_bounds__(256)
+    row_columns(Rows<F> T, const V* b, V* x, V* y, int nrhs, Spread spread, Launch launch) {
+    constexpr int C = 16 / sizeof(V), R = SUMS > 4 ? SUMS : 4;
+    const Vectors<V, C> on{b, x, reinterpret_cast<Pack<V, C>*>(y), nrhs, (nrhs + C - 1) / C};
+    const int lane = threadIdx.x & 31, group = lane / spread.packs, mine = lane % spread.packs;
+    const Place place{group / spread.parts, group % spread.parts, spread.parts, spread.packs};
+    const int rows = 32 / (spread.packs * spread.parts);
+    const u32 n_tickets = u32(T.n_tasks) << spread.cuts;
+    Patience patience;
+    const auto load = [&](u32 ticket, Row<F, R>& row) {
+        row.position = -1;
+        if (ticket >= n_tickets) return;
+        const int task = int(ticket >> spread.cuts);
+        const int cut = int(ticket & ((1u << spread.cuts) - 1u));
+        load_extent(T, T.task_ptr[task] + cut * rows, T.task_ptr[task + 1], place, row);
+    };
+    solve_by_tickets<UNIT, R>(T, n_tickets, place, launch, lane, load, [&](const Row<F, R>& row) {
+        solve_packs<UNIT, SUMS>(T, row, place, on, mine, spread.packs, launch, patience, lane);
+    });
 }
 
 // scale = 1 / diagonal of each row in order, where both are safely away from the ends of the range;

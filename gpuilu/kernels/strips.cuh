@@ -24,6 +24,7 @@ struct StepInfo;
 template <class F>
 struct Strips {
     int n_strips;
+    alignas(8) int n_positions;
     alignas(8) int shares_far;
     const int *step_ptr, *step_start, *step_shares, *row, *far_ptr, *far_position;
     const F* far_data;
@@ -33,23 +34,27 @@ struct Strips {
     const void *records, *far_entries;
 };
 
-// Columns c0 .. c0 + C of (n_positions, nrhs) arrays; with C = 1 there is only one.
+// Where b of several columns is: that of a position in row row[position], or nowhere if that is -1; rows
+// are `of_row` apart, and what lies C columns further, `of_group`. A single column is by position.
+struct Source {
+    const int* row;
+    long long of_row, of_group;
+};
+
+// C columns, of which b has `there`: y of a position side by side, zeros and what they give included.
 template <class V, int C>
 struct Columns {
     const V* b;
-    V* y;
-    int nrhs, c0;
+    Pack<V, C>* y;
+    Source from;
+    int there;
 
-    __device__ bool has(int c) const { return C == 1 || c0 + c < nrhs; }
-    __device__ long long at(int position, int c) const {
-        return C == 1 ? position : (long long)position * nrhs + c0 + c;
-    }
-};
+    __device__ Columns(const V* b, Source from, V* y, int n_positions, int group, int nrhs)
+        : b(C == 1 ? b : b + group * from.of_group),
+          y(kept(reinterpret_cast<Pack<V, C>*>(y) + (C == 1 ? 0 : (long long)group * n_positions))),
+          from(from), there(nrhs - group * C) {}
 
-// K values side by side, moved by few wide accesses.
-template <class T, int K>
-struct alignas(sizeof(T) * K < 16 ? sizeof(T) * K : 16) Pack {
-    T v[K];
+    __device__ bool has(int c) const { return C == 1 || c < there; }
 };
 
 // Two 16-bit slots a word, unpacked only where they are used: sooner would be to wait for them.
@@ -77,25 +82,60 @@ __device__ inline u32 shares_of(u32 rows_and_shares) {
     return rows_and_shares >> 16;
 }
 
+// How K values of each row, or of each position, lie in shared memory: in pieces of 16 bytes, those of all
+// rows side by side. One after the other they would be in the banks of others.
+template <class V, int K>
+struct Pieces {
+    static constexpr int COUNT = sizeof(V) * K <= 16 ? 1 : sizeof(V) * K / 16, EACH = K / COUNT;
+    using Piece = Pack<V, EACH>;
+    static constexpr u32 BYTES = u32(sizeof(Piece));
+};
+// The first piece is at `at`, pieces are `apart`.
+template <class V, int K>
+__device__ Pack<V, K> read_pieces(bool held, SharedAddress at, u32 apart) {
+    using P = Pieces<V, K>;
+    Pack<V, K> values;
+#pragma unroll
+    for (int j = 0; j < P::COUNT; ++j) {
+        const auto piece = read_shared_if<typename P::Piece>(held, at + j * apart);
+#pragma unroll
+        for (int k = 0; k < P::EACH; ++k) values.v[j * P::EACH + k] = piece.v[k];
+    }
+    return values;
+}
+template <class V, int K>
+__device__ void write_pieces(SharedAddress at, u32 apart, const Pack<V, K>& values) {
+    using P = Pieces<V, K>;
+#pragma unroll
+    for (int j = 0; j < P::COUNT; ++j) {
+        typename P::Piece piece;
+#pragma unroll
+        for (int k = 0; k < P::EACH; ++k) piece.v[k] = values.v[j * P::EACH + k];
+        write_shared(at + j * apart, piece);
+    }
+}
+
 // What the ring holds for a step to come: r = b - (sum over far entries), near entries and their slots;
-// all of it divided by the diagonal where that is safe. Near entries lie in pieces of 16 bytes, those of all
-// lanes side by side: a lane's entries in a row would be in the banks of others.
+// all of it divided by the diagonal where that is safe.
 template <class V, int K, int C>
 struct alignas(16) RingStep {
-    static constexpr int PIECES = sizeof(V) * K <= 16 ? 1 : sizeof(V) * K / 16;
-    using Piece = Pack<V, K / PIECES>;
-    Piece value[PIECES][32];
+    typename Pieces<V, K>::Piece value[Pieces<V, K>::COUNT][32];
     Slots<K> slots[32];
-    V r[C * 32];
+    typename Pieces<V, C>::Piece r[Pieces<V, C>::COUNT][32];
     u32 far[C == 1 ? 32 : 4]; // of records alone: which far entries of the step are the row's
 
-    __device__ void set_value(int lane, const Pack<V, K>& of_row) {
+    __device__ void set_value(int lane, const Pack<V, K>& of_row) { set(value, lane, of_row); }
+    __device__ void set_r(int lane, const Pack<V, C>& of_row) { set(r, lane, of_row); }
+
+private:
+    template <class Piece, int COUNT, int N>
+    __device__ static void set(Piece (&pieces)[COUNT][32], int lane, const Pack<V, N>& values) {
 #pragma unroll
-        for (int j = 0; j < PIECES; ++j) {
+        for (int j = 0; j < COUNT; ++j) {
             Piece piece;
 #pragma unroll
-            for (int k = 0; k < K / PIECES; ++k) piece.v[k] = of_row.v[j * (K / PIECES) + k];
-            value[j][lane] = piece;
+            for (int k = 0; k < N / COUNT; ++k) piece.v[k] = values.v[j * (N / COUNT) + k];
+            pieces[j][lane] = piece;
         }
     }
 };
@@ -132,7 +172,7 @@ struct Ring {
 // The latest values of a strip, and a zero for entries that are not.
 template <class V, int C>
 struct alignas(16) Window {
-    V value[(WINDOW + 1) * C];
+    typename Pieces<V, C>::Piece value[Pieces<V, C>::COUNT][WINDOW + 1];
 };
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
 
@@ -159,6 +199,7 @@ __device__ Extent load_extent(const Strips<F>& T, u32 step, u32 last) {
 struct StepRows {
     u32 start, rows, n;
     int begin, end;
+    int row; // where b is, of several columns
 
     // s such that 2^s lanes can have a part of a row's far entries.
     __device__ int shares(int shares_far) const {
@@ -169,16 +210,18 @@ struct StepRows {
         const int row = lane >> s, part = lane & ((1 << s) - 1);
         const int of = __shfl_sync(FULL_WARP, begin, row), to = __shfl_sync(FULL_WARP, end, row);
         const int each = (to - of + (1 << s) - 1) >> s;
-        return {start, rows, n, min(of + part * each, to), min(of + (part + 1) * each, to)};
+        return {start, rows, n, min(of + part * each, to), min(of + (part + 1) * each, to), -1};
     }
     // Those of all rows.
     __device__ int first() const { return __shfl_sync(FULL_WARP, begin, 0); }
     __device__ int last() const { return __shfl_sync(FULL_WARP, end, (rows - 1) & 31); }
 };
-template <class F>
-__device__ StepRows load_ranges(const Strips<F>& T, Extent step, int lane) {
-    StepRows rows{step.start, step.end - step.start, step.n, 0, 0};
+template <class F, class V, int C>
+__device__ StepRows load_ranges(const Strips<F>& T, Extent step, const Columns<V, C>& on,
+                                int lane) {
+    StepRows rows{step.start, step.end - step.start, step.n, 0, 0, -1};
     if (u32(lane) >= rows.rows) return rows;
+    if (C > 1) rows.row = on.from.row[step.start + lane];
     rows.begin = T.far_ptr[step.start + lane];
     rows.end = T.far_ptr[step.start + lane + 1];
     return rows;
@@ -204,10 +247,12 @@ __device__ void load_rows(const Strips<F>& T, const StepRows& step, const Column
     g.scale = F(1);
 #pragma unroll
     for (int c = 0; c < C; ++c) g.s[c] = V(0);
-    if (u32(lane) < step.rows)
+    if (C == 1 ? u32(lane) < step.rows : step.row >= 0) {
+        const V* const b = on.b + (C == 1 ? step.start + lane : step.row * on.from.of_row);
 #pragma unroll
         for (int c = 0; c < C; ++c)
-            if (on.has(c)) g.s[c] = on.b[on.at(step.start + lane, c)];
+            if (on.has(c)) g.s[c] = b[c];
+    }
     const u32 row = u32(lane) >> step.n;
     if (row >= step.rows) return;
     const long long at = step.start + row, part = at * (K / L) + (lane & ((1 << step.n) - 1));
@@ -226,30 +271,28 @@ __device__ void load_batch(const Strips<F>& T, int first, int end, Batch<F, FAR>
     }
 }
 
-// Where the values of a batch are; bit e * C + c: entry e is there, for column c.
+// Where the values of a batch are; bit e: entry e is there.
 template <class F, class V, int FAR, int C>
-__device__ u32 ask(const Batch<F, FAR>& batch, const Columns<V, C>& on, const V* (&slot)[FAR * C]) {
+__device__ u32 ask(const Batch<F, FAR>& batch, const Columns<V, C>& on,
+                   const Pack<V, C>* (&slot)[FAR]) {
     u32 wanted = 0;
 #pragma unroll
-    for (int e = 0; e < FAR; ++e)
-#pragma unroll
-        for (int c = 0; c < C; ++c) {
-            slot[e * C + c] = on.y + on.at(batch.position[e], c);
-            if (batch.position[e] >= 0 && on.has(c)) wanted |= 1u << (e * C + c);
-        }
+    for (int e = 0; e < FAR; ++e) {
+        slot[e] = on.y + batch.position[e];
+        if (batch.position[e] >= 0) wanted |= 1u << e;
+    }
     return wanted;
 }
 
 // s -= sum over a batch.
 template <class F, class V, int FAR, int C>
-__device__ void subtract(const Batch<F, FAR>& batch, u32 wanted, const V (&value)[FAR * C],
+__device__ void subtract(const Batch<F, FAR>& batch, u32 wanted, const Pack<V, C> (&value)[FAR],
                          V (&s)[C]) {
 #pragma unroll
     for (int e = 0; e < FAR; ++e)
 #pragma unroll
         for (int c = 0; c < C; ++c)
-            if (wanted >> (e * C + c) & 1u)
-                s[c] = minus_product(s[c], V(batch.value[e]), value[e * C + c]);
+            if (wanted >> e & 1u) s[c] = minus_product(s[c], V(batch.value[e]), value[e].v[c]);
 }
 
 // What each of the 2^n lanes of a row begins with: s of its row or, all but one, what changes no sum.
@@ -282,8 +325,8 @@ __device__ void subtract_far(const Strips<F>& T, const StepRows& step, Batch<F, 
                              const Columns<V, C>& on, V (&s)[C], Launch launch, Patience& patience,
                              int lane) {
     for (int first = step.begin; __any_sync(FULL_WARP, first < step.end); first += FAR) {
-        const V* slot[FAR * C];
-        V value[FAR * C];
+        const Pack<V, C>* slot[FAR];
+        Pack<V, C> value[FAR];
         const u32 wanted = ask(batch, on, slot);
         // Where there may be many, the next batch is read while this one's values are waited for.
         Batch<F, FAR> after;
@@ -323,11 +366,10 @@ __device__ void fill(const Strips<F>& T, u32 q, const StepRows& rows, Gathered<F
         value.v[k] = UNIT ? V(g.near_value.v[k]) : times(V(g.near_value.v[k]), inverse);
     step.set_value(lane, value);
     step.slots[lane] = g.slots;
+    Pack<V, C> r;
 #pragma unroll
-    for (int c = 0; c < C; ++c) {
-        if (!UNIT) s[c] = times(s[c], inverse);
-        step.r[c * 32 + lane] = s[c];
-    }
+    for (int c = 0; c < C; ++c) r.v[c] = UNIT ? s[c] : times(s[c], inverse);
+    step.set_r(lane, r);
     if (lane == 0) hall.place[at] = {rows.start, rows_and_shares(rows.rows, rows.n)};
     __syncwarp();
     if (lane == 0) store_release_shared(hall.filled + at, (q + 1) | (divide ? DIVIDE : 0u));
@@ -351,8 +393,8 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
                        Patience& patience, int lane) {
     const u32 last = begin + count;
     Gathered<F, V, L, FAR, C> gathered;
-    StepRows current = load_ranges(T, load_extent<K>(T, begin + g, last), lane);
-    StepRows next = load_ranges(T, load_extent<K>(T, begin + g + gatherers, last), lane);
+    StepRows current = load_ranges(T, load_extent<K>(T, begin + g, last), on, lane);
+    StepRows next = load_ranges(T, load_extent<K>(T, begin + g + gatherers, last), on, lane);
     Extent later = load_extent<K>(T, begin + g + 2 * gatherers, last);
     StepRows mine = current.shared_out(current.shares(T.shares_far), lane);
     load_batch(T, mine.begin, mine.end, gathered.batch);
@@ -370,7 +412,7 @@ __device__ void gather(const Strips<F>& T, u32 count, u32 begin, u32 g, u32 gath
         load_batch(T, mine.begin, mine.end, gathered.batch);
         load_rows<UNIT, K>(T, next, on, gathered, lane);
         current = next;
-        next = load_ranges(T, later, lane);
+        next = load_ranges(T, later, on, lane);
         later = load_extent<K>(T, begin + q + 3 * gatherers, last);
     }
 }

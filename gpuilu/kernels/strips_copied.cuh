@@ -112,7 +112,7 @@ __device__ __forceinline__ void subtract_staged(SharedAddress far, u32 range,
         for (int e = 0; e < AT_ONCE; ++e) {
             const bool in = first + e < end;
             entry[e] = read_shared<FarEntry<V>>(far + (in ? first + e : 0) * 16);
-            slot[e] = on.y + entry[e].position;
+            slot[e] = on.y[entry[e].position].v;
             wanted |= in ? 1u << e : 0u;
         }
         await(slot, wanted, value, launch, patience, lane);
@@ -219,7 +219,7 @@ __global__ void strips_records(int n, StepInfo* info, const u16* near_slot, cons
             has_row ? reinterpret_cast<const Slots<K>*>(near_slot)[at].v[k] : WINDOW << 16 | WINDOW;
     to.set_value(int(lane), value);
     to.slots[lane] = slots;
-    to.r[lane] = factor;
+    to.set_r(int(lane), {factor});
     to.far[lane] = has_row ? (far_ptr[at] - of.far) | (far_ptr[at + 1] - of.far) << 16 : 0u;
     if (lane == 0) info[step].n_far = (of.n_far & ~DIVIDE) | (divide ? DIVIDE : 0u);
 }

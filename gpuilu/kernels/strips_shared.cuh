@@ -51,15 +51,15 @@ __device__ void subtract_listed(const Strips<F>& T, const StepRows& step,
                                 SharedAddress terms, Launch launch, Patience& patience, int lane) {
     const int last = step.last();
     for (int first = step.first(); first < last; first += MOST_LISTED) {
-        const V* slot[LISTED];
-        V value[LISTED];
+        const Pack<V, 1>* slot[LISTED];
+        Pack<V, 1> value[LISTED];
         const u32 wanted = ask(g.batch, on, slot);
         await(slot, wanted, value, launch, patience, lane);
 #pragma unroll
         for (int e = 0; e < LISTED; ++e)
             if (wanted >> e & 1u)
                 write_shared(terms + (e * 32 + lane) * u32(2 * sizeof(V)),
-                             Pack<V, 2>{V(g.batch.value[e]), value[e]});
+                             Pack<V, 2>{V(g.batch.value[e]), value[e].v[0]});
         if (first + MOST_LISTED < last) load_listed(T, first + MOST_LISTED, last, g.batch, lane);
         __syncwarp(); // all terms are there
         subtract_terms(terms, max(step.begin - first, 0), min(step.end - first, MOST_LISTED),
@@ -76,8 +76,8 @@ __device__ void gather_listed(const Strips<F>& T, u32 count, u32 begin, u32 g, u
     const u32 last = begin + count;
     const SharedAddress terms = kept(shared_address(&own));
     Gathered<F, V, L, LISTED, 1> listed;
-    StepRows current = load_ranges(T, load_extent<K>(T, begin + g, last), lane);
-    StepRows next = load_ranges(T, load_extent<K>(T, begin + g + gatherers, last), lane);
+    StepRows current = load_ranges(T, load_extent<K>(T, begin + g, last), on, lane);
+    StepRows next = load_ranges(T, load_extent<K>(T, begin + g + gatherers, last), on, lane);
     Extent later = load_extent<K>(T, begin + g + 2 * gatherers, last);
     load_listed(T, current.first(), current.last(), listed.batch, lane);
     load_rows<UNIT, K>(T, current, on, listed, lane);
@@ -89,7 +89,7 @@ __device__ void gather_listed(const Strips<F>& T, u32 count, u32 begin, u32 g, u
         load_listed(T, next.first(), next.last(), listed.batch, lane);
         load_rows<UNIT, K>(T, next, on, listed, lane);
         current = next;
-        next = load_ranges(T, later, lane);
+        next = load_ranges(T, later, on, lane);
         later = load_extent<K>(T, begin + q + 3 * gatherers, last);
     }
 }

@@ -46,7 +46,7 @@ struct Work {
     Pack<V, K> value;
     Slots<K> slots;
     Pack<u32, 2> place;
-    V r[C];
+    Pack<V, C> r;
 };
 
 // What the ring holds at place `at` of a round; anything if it does not hold that step yet.
@@ -57,18 +57,10 @@ __device__ void take(bool held, const Round<V, K, C>& round, u32 at, Work<V, K, 
     constexpr u32 SLOTS = u32(sizeof(Step::value)), R = SLOTS + u32(sizeof(Step::slots));
     const SharedAddress step = round.step + at * u32(sizeof(Step));
     work.slots = read_shared_if<Slots<K>>(held, step + SLOTS + lane * u32(sizeof(Slots<K>)));
-    constexpr int PIECES = Step::PIECES, EACH = K / PIECES;
-#pragma unroll
-    for (int j = 0; j < PIECES; ++j) {
-        const auto piece = read_shared_if<typename Step::Piece>(
-            held, step + (j * 32 + lane) * u32(sizeof(typename Step::Piece)));
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) work.value.v[j * EACH + k] = piece.v[k];
-    }
+    constexpr u32 NEAR = Pieces<V, K>::BYTES, EACH = Pieces<V, C>::BYTES;
+    work.value = read_pieces<V, K>(held, step + lane * NEAR, 32 * NEAR);
     work.place = read_shared_if<Pack<u32, 2>>(held, round.place + at * 8);
-#pragma unroll
-    for (int c = 0; c < C; ++c)
-        work.r[c] = read_shared_if<V>(held, step + R + (c * 32 + lane) * u32(sizeof(V)));
+    work.r = read_pieces<V, C>(held, step + R + lane * EACH, 32 * EACH);
 }
 
 // What an abandoned launch leaves: NaN for all rows from step q of a strip on.
@@ -77,8 +69,7 @@ __device__ void drain(const Strips<F>& T, u32 q, u32 count, u32 begin, const Col
                       int lane) {
     const int end = T.step_start[begin + count];
     for (int position = T.step_start[begin + q] + lane; position < end; position += 32)
-        for (int c = 0; c < C; ++c)
-            if (on.has(c)) publish(on.y + on.at(position, c), not_a_number<V>());
+        publish(on.y + position, not_a_number<Pack<V, C>>());
 }
 
 // s / diagonal of the row at a position. Out of the way of the loop that calls it.
@@ -90,9 +81,9 @@ __noinline__ __device__ V divided(const int* row_at, const F* diag, u32 position
 
 // s / diagonal for those rows of a step that could not be scaled.
 template <class F, class V, int C>
-__device__ void divide_step(const Strips<F>& T, u32 position, V (&s)[C]) {
+__device__ void divide_step(const Strips<F>& T, u32 position, Pack<V, C>& s) {
     if (!is_zero(T.scale[position])) return;
-    for (int c = 0; c < C; ++c) s[c] = divided(T.row, T.diag, position, s[c]);
+    for (int c = 0; c < C; ++c) s.v[c] = divided(T.row, T.diag, position, s.v[c]);
 }
 
 // Bit l of `held`: the ring holds step q + l; of `divide`: some of its rows are to be divided.
@@ -114,44 +105,41 @@ __device__ inline Ahead look_ahead(u32 filled, u32 q, int lane) {
     return ahead;
 }
 
+// From one piece of a value in the window to the next.
+template <class V, int C>
+constexpr u32 WINDOW_PIECE = (WINDOW + 1) * Pieces<V, C>::BYTES;
+
 // The rows of a step, one a lane, and what came out.
 template <class V, int C>
 struct Solved {
     u32 position, has_row;
-    V x[C];
+    Pack<V, C> x;
 
     __device__ void remember(SharedAddress slot) const {
-        if (has_row) {
-#pragma unroll
-            for (int c = 0; c < C; ++c) write_shared(slot + c * u32(sizeof(V)), x[c]);
-        }
+        if (has_row) write_pieces(slot, WINDOW_PIECE<V, C>, x);
         __syncwarp();
     }
 
     __device__ void tell(const Columns<V, C>& on) const {
-#pragma unroll
-        for (int c = 0; c < C; ++c)
-            publish_if(has_row && on.has(c), on.y + on.at(position, c), x[c]);
+        publish_if(has_row != 0, on.y + position, x);
     }
 };
 
 // The values of the near entries of a lane.
 template <class V, int K, int C, bool COPIES>
 __device__ void read_window(const Places<V, K, C, COPIES>& places, const Slots<K>& slots,
-                            V (&x)[K][C]) {
+                            Pack<V, C> (&x)[K]) {
 #pragma unroll
     for (int k = 0; k < K; ++k)
-#pragma unroll
-        for (int c = 0; c < C; ++c)
-            x[k][c] =
-                read_shared<V>(places.window + (slot_of<K>(slots, k) * C + c) * u32(sizeof(V)));
+        x[k] = read_pieces<V, C>(true, places.window + slot_of<K>(slots, k) * Pieces<V, C>::BYTES,
+                                 WINDOW_PIECE<V, C>);
 }
 
 // x = r - sum over near entries; where the window keeps it. The 2^n lanes of a row add up what they have,
 // and its first has the row.
 template <bool SHARES, class V, int K, int C, bool COPIES>
 __device__ SharedAddress substitute(const Places<V, K, C, COPIES>& places,
-                                    const Work<V, K, C>& work, const V (&x)[K][C],
+                                    const Work<V, K, C>& work, const Pack<V, C> (&x)[K],
                                     Solved<V, C>& solved, int lane) {
     const u32 n = SHARES ? shares_of(work.place.v[1]) : 0u;
     const u32 rows = SHARES ? rows_of(work.place.v[1]) : work.place.v[1];
@@ -159,15 +147,14 @@ __device__ SharedAddress substitute(const Places<V, K, C, COPIES>& places,
     solved.has_row = u32(lane) >> n < rows && (!SHARES || (u32(lane) & ((1u << n) - 1u)) == 0);
 #pragma unroll
     for (int c = 0; c < C; ++c) {
-        solved.x[c] = work.r[c];
+        V& s = solved.x.v[c];
+        s = work.r.v[c];
 #pragma unroll
-        for (int k = K - 1; k >= 0; --k)
-            solved.x[c] = minus_product(solved.x[c], work.value.v[k], x[k][c]);
+        for (int k = K - 1; k >= 0; --k) s = minus_product(s, work.value.v[k], x[k].v[c]);
         if (SHARES)
-            for (u32 o = 1; o < 1u << n; o *= 2)
-                solved.x[c] = plus(solved.x[c], shuffle_xor(FULL_WARP, solved.x[c], int(o)));
+            for (u32 o = 1; o < 1u << n; o *= 2) s = plus(s, shuffle_xor(FULL_WARP, s, int(o)));
     }
-    return places.window + solved.position % WINDOW * u32(sizeof(V) * C);
+    return places.window + solved.position % WINDOW * Pieces<V, C>::BYTES;
 }
 
 // Where the sweeper of a strip is: in step q, a multiple of four, whose work was taken from the ring; what
@@ -188,7 +175,7 @@ __device__ __forceinline__ void
 sweep_on(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
          const Round<V, K, C>& behind, SharedAddress flag, Solved<V, C>& solved,
          const Work<V, K, C>& work, Work<V, K, C>& next, u32& filled, int lane) {
-    V x[K][C];
+    Pack<V, C> x[K];
     read_window(places, work.slots, x);
     solved.tell(on);
     if (LOOK)
@@ -242,7 +229,7 @@ __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on
                           const Places<V, K, C, COPIES>& places, const Round<V, K, C>& behind,
                           Sweep<V, K, C>& at, const Work<V, K, C>& work, Work<V, K, C>& next,
                           Launch launch, Patience& patience, int lane) {
-    V x[K][C];
+    Pack<V, C> x[K];
     const SharedAddress flag = places.flag(at.q + lane);
     read_window(places, work.slots, x);
     take(at.ahead.holds(L + 1), behind, (L + 1) % 4, next, lane);

@@ -64,6 +64,76 @@ struct Words<Complex<double>> { // two words, each with its own mark: they may a
     }
 };
 
+// K values side by side, moved by few wide accesses.
+template <class T, int K>
+struct alignas(sizeof(T) * K < 16 ? sizeof(T) * K : 16) Pack {
+    T v[K];
+};
+
+template <class V, int K>
+struct Words<Pack<V, K>> { // each with its own marks: they may arrive apart
+    using type = typename Words<V>::type;
+    static constexpr int each = Words<V>::count, count = K * each;
+    static constexpr type nan = Words<V>::nan;
+    __device__ static void split(const Pack<V, K>& values, type (&w)[count]) {
+#pragma unroll
+        for (int k = 0; k < K; ++k) {
+            type part[each];
+            Words<V>::split(values.v[k], part);
+#pragma unroll
+            for (int h = 0; h < each; ++h) w[k * each + h] = part[h];
+        }
+    }
+    __device__ static Pack<V, K> join(const type (&w)[count]) {
+        Pack<V, K> values;
+#pragma unroll
+        for (int k = 0; k < K; ++k) {
+            type part[each];
+#pragma unroll
+            for (int h = 0; h < each; ++h) part[h] = w[k * each + h];
+            values.v[k] = Words<V>::join(part);
+        }
+        return values;
+    }
+};
+
+// All words of a value, in accesses of 16 bytes where its type is aligned to them.
+template <class V>
+__device__ void load_words(const V* slot, typename Words<V>::type (&w)[Words<V>::count]) {
+    using Word = typename Words<V>::type;
+    const Word* const from = reinterpret_cast<const Word*>(slot);
+    constexpr int WIDE = alignof(V) % 16 == 0 ? 16 / sizeof(Word) : 1;
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; h += WIDE) {
+        if constexpr (WIDE == 1)
+            w[h] = load_relaxed(from + h);
+        else {
+            Word part[WIDE];
+            load_relaxed(from + h, part);
+#pragma unroll
+            for (int i = 0; i < WIDE; ++i) w[h + i] = part[i];
+        }
+    }
+}
+template <class V>
+__device__ void store_words_if(bool stores, V* slot,
+                               const typename Words<V>::type (&w)[Words<V>::count]) {
+    using Word = typename Words<V>::type;
+    Word* const to = reinterpret_cast<Word*>(slot);
+    constexpr int WIDE = alignof(V) % 16 == 0 ? 16 / sizeof(Word) : 1;
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; h += WIDE) {
+        if constexpr (WIDE == 1)
+            store_relaxed_if(stores, to + h, w[h]);
+        else {
+            Word part[WIDE];
+#pragma unroll
+            for (int i = 0; i < WIDE; ++i) part[i] = w[h + i];
+            store_relaxed_if(stores, to + h, part);
+        }
+    }
+}
+
 template <class V>
 __device__ V not_a_number() {
     typename Words<V>::type w[Words<V>::count];
@@ -71,19 +141,7 @@ __device__ V not_a_number() {
     return Words<V>::join(w);
 }
 
-// Store a result where others poll for it.
-template <class V>
-__device__ void publish(V* slot, V value) {
-    using Word = typename Words<V>::type;
-    Word w[Words<V>::count];
-    Words<V>::split(value, w);
-#pragma unroll
-    for (int h = 0; h < Words<V>::count; ++h)
-        store_relaxed(reinterpret_cast<Word*>(slot) + h,
-                      w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
-}
-
-// The same on a condition, without a branch.
+// Store a result where others poll for it, on a condition, without a branch.
 template <class V>
 __device__ void publish_if(bool stores, V* slot, V value) {
     using Word = typename Words<V>::type;
@@ -91,8 +149,12 @@ __device__ void publish_if(bool stores, V* slot, V value) {
     Words<V>::split(value, w);
 #pragma unroll
     for (int h = 0; h < Words<V>::count; ++h)
-        store_relaxed_if(stores, reinterpret_cast<Word*>(slot) + h,
-                         w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]);
+        if (w[h] == Word(~Word(0))) w[h] = Words<V>::nan;
+    store_words_if(stores, slot, w);
+}
+template <class V>
+__device__ void publish(V* slot, V value) {
+    publish_if(true, slot, value);
 }
 
 // ---- sums and counters --------------------------------------------------------------------------
@@ -242,17 +304,15 @@ __device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Laun
                       Patience& patience, int lane) {
     using Word = typename Words<V>::type;
     constexpr int H = Words<V>::count;
+    const Word nothing[H] = {};
     Word w[N][H];
 #pragma unroll
-    for (int r = 0; r < N; ++r) value[r] = V(0);
+    for (int r = 0; r < N; ++r) value[r] = Words<V>::join(nothing);
     u32 pending = wanted;
     while (true) {
 #pragma unroll
         for (int r = 0; r < N; ++r)
-            if (pending >> r & 1u)
-#pragma unroll
-                for (int h = 0; h < H; ++h)
-                    w[r][h] = load_relaxed(reinterpret_cast<const Word*>(slot[r]) + h);
+            if (pending >> r & 1u) load_words(slot[r], w[r]);
 #pragma unroll
         for (int r = 0; r < N; ++r) {
             if (!(pending >> r & 1u)) continue;
@@ -298,6 +358,13 @@ __device__ inline void await_counts(const u32* counter, const u32* own, u32 targ
 __device__ inline void set_flag(u32* flag, int lane) {
     __syncwarp();
     if (lane == 0) store_release(flag, 0u);
+}
+
+// Largest of what all warps have seen; `slot` starts as zero.
+__device__ inline void report_most(u32* slot, u32 seen, int lane) {
+#pragma unroll
+    for (int o = 16; o > 0; o /= 2) seen = max(seen, __shfl_xor_sync(FULL_WARP, seen, o));
+    if (lane == 0 && seen > load_relaxed(slot)) atomicMax(slot, seen);
 }
 
 // Smallest row at which something happened; `slot` starts as all ones.

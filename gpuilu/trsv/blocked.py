@@ -16,7 +16,15 @@ from gpuilu.dag import Levels, levels, once, remembered
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
-from gpuilu.trsv.strip_launches import StripsPair, enter, leave, spares
+from gpuilu.trsv.strip_launches import (
+    StripsPair,
+    by_position,
+    by_row,
+    enter,
+    leave,
+    spares,
+    vector_bytes,
+)
 from gpuilu.trsv.strips import MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
 from gpuilu.trsv.strips_pack import (
     columns,
@@ -71,7 +79,7 @@ class Blocked(WaitingPlan):
         shares_far = int(self._records is None and self._at_once != SHARED_OUT)
         steps = self._step_ptr, self._step_start, self._step_shares, self._row
         self._strips = cuda.struct(
-            *(self.n_strips, shares_far, *steps),
+            *(self.n_strips, len(self._row), shares_far, *steps),
             *(self._far_ptr, self._far_position, self._far_data),
             *(self._near_slot, self._near_data, self._scale, T.diag),
             *(self._info, self._records, self._far_entries),
@@ -179,31 +187,38 @@ class Blocked(WaitingPlan):
         return shared <= cuda.shared_memory() - HALL
 
     def sweep(
-        self, scratch: Any, by_position: Any, y: Any, launch: Any, char: str, nrhs: int
+        self, scratch: Any, b: Any, source: Any, y: Any, launch: Any, char: str, nrhs: int
     ) -> Any:
-        """The launch that solves, by position."""
+        """The launch that solves; where b is, the struct `Source` says."""
         width, function, columns, threads, ring, shared, full = self._configuration(char, nrhs)
         blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
-        arguments = (self._strips, by_position, y, width, ring, launch)
+        arguments = (self._strips, b, source, y, width, ring, launch)
         return scratch.prepare(function, blocks, threads, *arguments, shared=shared)
 
     def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
-        vectors = 1 if spares(len(self._row), self.T.n, in_place) else 2
-        return vectors * len(self._row) * nrhs * np.dtype(char).itemsize
+        one = nrhs > 1 or spares(len(self._row), self.T.n, in_place)
+        return (1 if one else 2) * vector_bytes(len(self._row), char, nrhs)
 
     def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
-        nbytes = len(self._row) * nrhs * np.dtype(char).itemsize
-        y, *rest = scratch.parts(nbytes, self._nbytes(char, nrhs, in_place) // nbytes)
-        by_position, launch = rest[0] if rest else cuda.GIVEN_X, scratch.launch
+        row, launch, nbytes = self._row, scratch.launch, self._nbytes(char, nrhs, in_place)
+        vector = vector_bytes(len(row), char, nrhs)
+        y, *rest = scratch.parts(vector, nbytes // vector)
+        if nrhs == 1:
+            b, source = rest[0] if rest else cuda.GIVEN_X, by_position()
+            begin = enter(scratch, row, cuda.GIVEN_B, b, y, launch, char)
+        else:
+            b, source = cuda.GIVEN_B, by_row(row, char, nrhs)
+            begin = scratch.marking(nbytes)
         return [
-            enter(scratch, self._row, cuda.GIVEN_B, by_position, y, launch, char, nrhs),
-            self.sweep(scratch, by_position, y, launch, char, nrhs),
-            leave(scratch, self._row, y, cuda.GIVEN_X, char, nrhs),
+            begin,
+            self.sweep(scratch, b, source, y, launch, char, nrhs),
+            leave(scratch, row, y, cuda.GIVEN_X, char, nrhs),
         ]
 
-    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, ...]:
+    def _configure(self, dtype: np.dtype, nrhs: int) -> tuple[Any, ...]:
         """(kernel, columns, threads of a block, steps of the ring, shared memory, most blocks)."""
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+        columns = columns_at_once(dtype.char, nrhs)
         K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
         narrow = columns == 1 and dtype.itemsize <= 8
         copies = columns == 1 and self.T.dtype == dtype and self._records is not None

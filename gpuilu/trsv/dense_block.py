@@ -17,7 +17,7 @@ from gpuilu.csr import row_of_entries
 from gpuilu.dag import GROUP, row_shapes
 from gpuilu.errors import UnsupportedAlgorithmError
 from gpuilu.triangle import Pattern, Triangle
-from gpuilu.trsv.waiting import WaitingPlan
+from gpuilu.trsv.waiting import WaitingPlan, columns_at_once
 
 __all__ = ["DenseBlock", "most_tile_fill", "tile_fill"]
 
@@ -70,8 +70,9 @@ class DenseBlock(WaitingPlan):
         arguments = (self._tiled, b, x, y, width, launch)
         return scratch.prepare(function, blocks, THREADS, *arguments, shared=shared)
 
-    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int, int]:
+    def _configure(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int, int]:
         """(kernel, blocks, bytes of shared memory)."""
+        columns = columns_at_once(dtype.char, nrhs)
         room = cuda.shared_memory() - STATIC_BYTES
         rows = next(r for r in PANELS if shared_bytes(dtype, r, columns) <= room)
         shared = shared_bytes(dtype, rows, columns)

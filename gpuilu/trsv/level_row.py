@@ -40,7 +40,7 @@ class LevelRows(Plan):
     def solve(self, x: Any, b: Any = None) -> None:
         b = x if b is None else b
         nrhs = 1 if x.ndim == 1 else x.shape[1]
-        columns = 1 if nrhs == 1 else columns_at_once(x.dtype.char)
+        columns = columns_at_once(x.dtype.char, nrhs)
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
         function = cuda.kernel("level_row", f"level_rows<{factor},{vector},{columns}>")
         launch_levels(function, self._level_ptr, self._matrix, b, x, np.int32(nrhs))

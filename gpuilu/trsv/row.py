@@ -16,7 +16,7 @@ from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import cut_long_rows
 from gpuilu.trsv.waiting import PlanPair, WaitingPlan, blocks_in_flight
 
-__all__ = ["Row"]
+__all__ = ["Row", "spread_out"]
 
 THREADS = 256  # of a block: eight warps, which share their tickets
 LANES = (1, 2, 4, 8, 16, 32)  # a row may have
@@ -24,6 +24,7 @@ WIDE = 512  # tasks a level from which fewer lanes a row do: the warps are busy 
 LEVELS_AHEAD = 16  # levels that the warps in flight should cover
 FEWEST_BLOCKS = 1  # on each multiprocessor
 LANES_TO_COPY = 8  # a row in order.cu
+MOST_SUMS = 8  # of a lane, in row.cu
 
 
 class Row(WaitingPlan):
@@ -93,23 +94,33 @@ class Row(WaitingPlan):
         return RowPair(self, other)
 
     def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
-        return self._n_positions * nrhs * np.dtype(char).itemsize
+        dtype = np.dtype(char)
+        columns = 1 if nrhs == 1 else -(-nrhs // in_pack(dtype)) * in_pack(dtype)
+        return self._n_positions * columns * dtype.itemsize
 
     def _launch(
         self, scratch: Any, b: Any, x: Any, y: Any, launch: Any, char: str, nrhs: int
     ) -> Any:
-        width, function, blocks = self._configuration(char, nrhs)
-        arguments = (self._rows, b, x, y, width, launch)
+        width, function, blocks, spread = self._configuration(char, nrhs)
+        columns = () if nrhs == 1 else (width, spread)
+        arguments = (self._rows, b, x, y, *columns, launch)
         return scratch.prepare(function, blocks, THREADS, *arguments)
 
-    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
+    def _configure(self, dtype: np.dtype, nrhs: int) -> tuple[Any, ...]:
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
         unit = str(self.T.unit_diagonal).lower()
-        polls = in_flight(columns, self.lanes, self.mean)
-        parameters = f"{factor},{vector},{self.lanes},{polls},{columns},{unit}"
-        function = cuda.kernel("row", f"row_solve<{parameters}>")
+        if nrhs == 1:
+            cuts, spread = 0, None
+            polls = in_flight(self.lanes, self.mean)
+            kernel = f"row_solve<{factor},{vector},{self.lanes},{polls},{unit}>"
+        else:
+            sums, packs, parts, cuts = spread_out(self.lanes, -(-nrhs // in_pack(dtype)))
+            spread = cuda.struct(packs, parts, cuts)
+            kernel = f"row_columns<{factor},{vector},{sums},{unit}>"
+        function = cuda.kernel("row", kernel)
         wanted, most = self.tasks_a_level * LEVELS_AHEAD, len(self._task_ptr)
-        return function, blocks_in_flight(function, THREADS, wanted, most, FEWEST_BLOCKS)
+        blocks = blocks_in_flight(function, THREADS, wanted * 2**cuts, most << cuts, FEWEST_BLOCKS)
+        return function, blocks, spread
 
 
 class RowPair(PlanPair):
@@ -144,9 +155,26 @@ def predicted_us(P: Pattern, found: Levels) -> float:
     return hop * found.n_levels + 4.3e-5 * P.n + 8.8e-6 * len(P.indices)
 
 
-def in_flight(columns: int, lanes: int, mean: float) -> int:
+def in_flight(lanes: int, mean: float) -> int:
     """Entries that a lane polls at once: enough for a row of mean length."""
-    return 2 if columns > 1 or 2 * lanes >= mean else 4
+    return 2 if 2 * lanes >= mean else 4
+
+
+def in_pack(dtype: np.dtype) -> int:
+    """Columns that a lane of `row_columns` solves: 16 bytes of them."""
+    return 16 // dtype.itemsize
+
+
+def spread_out(lanes: int, n_packs: int) -> tuple[int, int, int, int]:
+    """(sums of a lane, packs side by side, parts of a row, tickets of a task as a power of two).
+
+    For sums * parts = `lanes` of a row, no more than 32 lanes being taken.
+    """
+    packs = min(cuda.WARP, 1 << (n_packs - 1).bit_length())
+    sums = min(lanes, packs, MOST_SUMS)
+    parts = lanes // sums
+    packs = min(packs, cuda.WARP // parts)
+    return sums, packs, parts, (packs * parts // lanes).bit_length() - 1
 
 
 def _lanes(P: Pattern, n_levels: int) -> int:
@@ -167,14 +195,14 @@ def _take_rows(value: str, order: Any, indptr: Any, source: Any, ptr: Any, taken
 
 
 def _tasks(found: Levels, rows: int) -> Any:
-    """Cut every level into runs of at most `rows` rows: shape (n_tasks + 1,)."""
-    xp, n_levels = namespace(found.level_ptr), found.n_levels
-    counts = xp.zeros(n_levels + 1, np.int32)
-    cuda.for_each("order", "count_tasks", n_levels, n_levels, rows, found.level_ptr, counts)
-    first_task = xp.cumsum(counts, dtype=np.int32)
-    n_tasks = int(first_task[-1])
-    task_ptr = xp.zeros(n_tasks + 1, np.int32)
-    if n_tasks:
-        cut = n_levels, rows, found.level_ptr, first_task
-        cuda.for_each("order", "begin_tasks", n_tasks + 1, n_tasks, *cut, task_ptr)
+    """Cut every level into runs of at most `rows` rows: shape (n_tasks + 1,).
+
+    Some runs are empty, so that no level has to know how many rows those before it have in all.
+    """
+    if found.n_levels == 0:
+        return found.level_ptr
+    n_tasks = (len(found.level_order) + found.n_levels * (rows - 1)) // rows
+    task_ptr = namespace(found.level_ptr).empty(n_tasks + 1, np.int32)
+    cut = n_tasks, found.n_levels, rows, found.level_ptr, task_ptr
+    cuda.for_each("order", "begin_tasks", n_tasks + 1, *cut)
     return task_ptr

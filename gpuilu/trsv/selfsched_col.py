@@ -57,8 +57,8 @@ class SelfScheduledColumns(WaitingPlan):
         arguments = (self._matrix, self._in_degree, x, y, width, launch)
         return scratch.prepare(function, blocks, waiting.THREADS, *arguments)
 
-    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
+    def _configure(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
-        one = str(columns == 1).lower()
+        one = str(nrhs == 1).lower()
         function = cuda.kernel("selfsched_col", f"selfsched_columns<{factor},{vector},{one}>")
         return function, blocks_in_flight(function, waiting.THREADS, self._wanted_warps, self.T.n)

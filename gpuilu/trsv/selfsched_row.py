@@ -14,7 +14,7 @@ from gpuilu.backend import cuda
 from gpuilu.dag import levels
 from gpuilu.triangle import Triangle, transpose_pattern
 from gpuilu.trsv import waiting
-from gpuilu.trsv.waiting import LEVELS_AHEAD, WaitingPlan, blocks_in_flight
+from gpuilu.trsv.waiting import LEVELS_AHEAD, WaitingPlan, blocks_in_flight, columns_at_once
 
 __all__ = ["SelfScheduledRows"]
 
@@ -47,7 +47,8 @@ class SelfScheduledRows(WaitingPlan):
         arguments = (self._matrix, *pattern, b, x, y, width, launch)
         return scratch.prepare(function, blocks, waiting.THREADS, *arguments)
 
-    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
+    def _configure(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+        columns = columns_at_once(dtype.char, nrhs)
         function = cuda.kernel("selfsched_row", f"selfsched_rows<{factor},{vector},{columns}>")
         return function, blocks_in_flight(function, waiting.THREADS, self._wanted_warps, self.T.n)

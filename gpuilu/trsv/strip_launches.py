@@ -3,6 +3,9 @@
 Between two solves x is never put back in the order of rows: one pass takes it from the positions of
 the first triangle to those of the second (`strips_enter` reads the first's values as its b). There
 is no memset: the pass before a sweep resets what the sweep needs reset.
+
+Of several right-hand sides the columns of a row lie side by side, so that a sweep itself reads them
+where they are, and a memset before all sweeps resets what they need reset.
 """
 
 from __future__ import annotations
@@ -12,10 +15,17 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.trsv.waiting import PlanPair
+from gpuilu.trsv.waiting import PlanPair, columns_at_once
 
-__all__ = ["StripsPair", "enter", "leave", "spares"]
-
+__all__ = [
+    "StripsPair",
+    "by_position",
+    "by_row",
+    "enter",
+    "leave",
+    "spares",
+    "vector_bytes",
+]
 
 THREADS = 256  # of a block of the passes from one order to another, a thread an entry
 
@@ -32,21 +42,32 @@ class StripsPair(PlanPair):
         self._crossing = _crossing(first._row, second._row, first.T.n)
 
     def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
-        nbytes = self._positions() * nrhs * np.dtype(char).itemsize
-        return (2 if self._spares(in_place) else 3) * nbytes
+        count = 2 if nrhs > 1 or self._spares(in_place) else 3
+        return count * vector_bytes(self._positions(), char, nrhs)
 
     def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
-        nbytes = self._positions() * nrhs * np.dtype(char).itemsize
-        y, z, *rest = scratch.parts(nbytes, 2 if self._spares(in_place) else 3)
-        by_position = rest[0] if rest else cuda.GIVEN_X
-        first, second = self._first, self._second
+        first, second, crossing = self._first, self._second, self._crossing
+        nbytes = self._nbytes(char, nrhs, in_place)
+        vector = vector_bytes(self._positions(), char, nrhs)
+        y, z, *rest = scratch.parts(vector, nbytes // vector)
         one, two = scratch.launches
+        last = leave(scratch, second._row, z, cuda.GIVEN_X, char, nrhs)
+        if nrhs > 1:
+            given = by_row(first._row, char, nrhs)
+            crossed = in_groups(crossing, char, nrhs, len(first._row))
+            return [
+                scratch.marking(nbytes),
+                first.sweep(scratch, cuda.GIVEN_B, given, y, one, char, nrhs),
+                second.sweep(scratch, y, crossed, z, two, char, nrhs),
+                last,
+            ]
+        b = rest[0] if rest else cuda.GIVEN_X
         return [
-            enter(scratch, first._row, cuda.GIVEN_B, by_position, y, one, char, nrhs),
-            first.sweep(scratch, by_position, y, one, char, nrhs),
-            enter(scratch, self._crossing, y, by_position, z, two, char, nrhs),
-            second.sweep(scratch, by_position, z, two, char, nrhs),
-            leave(scratch, second._row, z, cuda.GIVEN_X, char, nrhs),
+            enter(scratch, first._row, cuda.GIVEN_B, b, y, one, char),
+            first.sweep(scratch, b, by_position(), y, one, char, nrhs),
+            enter(scratch, crossing, y, b, z, two, char),
+            second.sweep(scratch, b, by_position(), z, two, char, nrhs),
+            last,
         ]
 
     def _positions(self) -> int:
@@ -61,24 +82,44 @@ def spares(n_positions: int, n: int, in_place: bool) -> bool:
     return not in_place and n_positions == n
 
 
-def enter(
-    scratch: Any, row: Any, b: Any, by_position: Any, y: Any, launch: Any, char: str, nrhs: int
-) -> Any:
+def vector_bytes(n_positions: int, char: str, nrhs: int) -> int:
+    """Bytes of scratch for values by position, columns filled up to whole groups."""
+    C = columns_at_once(char, nrhs)
+    return n_positions * -(-nrhs // C) * C * np.dtype(char).itemsize
+
+
+def by_position() -> Any:
+    """The struct `Source` of one right-hand side, which lies by position."""
+    return cuda.struct(None, 1, 1)
+
+
+def by_row(row: Any, char: str, nrhs: int) -> Any:
+    """The same of the columns of an array (n, nrhs)."""
+    return cuda.struct(row, nrhs, columns_at_once(char, nrhs))
+
+
+def in_groups(place: Any, char: str, nrhs: int, n_positions: int) -> Any:
+    """The same of what another sweep has left, of so many positions."""
+    C = columns_at_once(char, nrhs)
+    return cuda.struct(place, C, n_positions * C)
+
+
+def enter(scratch: Any, row: Any, b: Any, by_position: Any, y: Any, launch: Any, char: str) -> Any:
     """by_position = b[row], y "not ready", and the control words of the sweep to come reset."""
-    arguments = (row, b, by_position, y, np.int32(nrhs), launch)
-    return _pass(scratch, "strips_enter", len(row), char, nrhs, *arguments)
+    kernel = f"strips_enter<{cuda.value_type(np.dtype(char))}>"
+    return _pass(scratch, kernel, len(row), len(row), row, b, by_position, y, launch)
 
 
 def leave(scratch: Any, row: Any, y: Any, x: Any, char: str, nrhs: int) -> Any:
     """x = y in the order of rows."""
-    return _pass(scratch, "strips_leave", len(row), char, nrhs, row, y, x, np.int32(nrhs))
+    C = columns_at_once(char, nrhs)
+    kernel = f"strips_leave<{cuda.value_type(np.dtype(char))},{C}>"
+    return _pass(scratch, kernel, len(row) * nrhs, len(row), row, y, x, np.int32(nrhs))
 
 
-def _pass(scratch: Any, name: str, n: int, char: str, nrhs: int, *arguments: Any) -> Any:
-    function = cuda.kernel("blocked", f"{name}<{cuda.value_type(np.dtype(char))}>")
-    entries = n * nrhs
-    blocks = -(-entries // THREADS)
-    return scratch.prepare(function, blocks, THREADS, np.int64(entries), *arguments)
+def _pass(scratch: Any, kernel: str, threads: int, *arguments: Any) -> Any:
+    blocks = -(-threads // THREADS)
+    return scratch.prepare(cuda.kernel("blocked", kernel), blocks, THREADS, *arguments)
 
 
 def _crossing(first: Any, second: Any, n: int) -> Any:

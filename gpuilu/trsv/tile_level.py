@@ -75,7 +75,7 @@ class TileLevel(Plan):
         b = x if b is None else b
         nrhs = 1 if x.ndim == 1 else x.shape[1]
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(x.dtype)
-        columns = 1 if nrhs == 1 else columns_at_once(x.dtype.char)
+        columns = columns_at_once(x.dtype.char, nrhs)
         function = cuda.kernel("tile_level", f"solve_levels<{factor},{vector},{columns}>")
         matrix = (self._tiles.argument, self._order)
         with self._enqueueing:

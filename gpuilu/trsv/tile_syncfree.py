@@ -14,7 +14,7 @@ from gpuilu.backend import cuda
 from gpuilu.dag import count_levels
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.tiles import ValuedTiles
-from gpuilu.trsv.waiting import WaitingPlan, blocks_in_flight
+from gpuilu.trsv.waiting import WaitingPlan, blocks_in_flight, columns_at_once
 
 __all__ = ["TileSyncfree"]
 
@@ -52,8 +52,9 @@ class TileSyncfree(WaitingPlan):
         arguments = (self._tiles.argument, b, x, y, width, launch)
         return scratch.prepare(function, blocks, THREADS, *arguments)
 
-    def _configure(self, dtype: np.dtype, columns: int) -> tuple[Any, int]:
+    def _configure(self, dtype: np.dtype, nrhs: int) -> tuple[Any, int]:
         factor, vector = cuda.value_type(self.T.dtype), cuda.value_type(dtype)
+        columns = columns_at_once(dtype.char, nrhs)
         function = cuda.kernel("tile_syncfree", f"solve_tile_rows<{factor},{vector},{columns}>")
         blocks = blocks_in_flight(function, THREADS, self._wanted_warps, self._n_tile_rows)
         return function, blocks

@@ -82,13 +82,12 @@ class WaitingPlan(Waiting, Plan):
         """
         found = self._configurations.get((char, nrhs))
         if found is None:
-            columns = 1 if nrhs == 1 else columns_at_once(char)
-            found = np.int32(nrhs), *self._configure(np.dtype(char), columns)
+            found = np.int32(nrhs), *self._configure(np.dtype(char), nrhs)
             self._configurations[char, nrhs] = found
         return found
 
-    def _configure(self, dtype: np.dtype, columns: int) -> Any:
-        """(kernel, blocks, ...) for vectors of that dtype, so many columns at once."""
+    def _configure(self, dtype: np.dtype, nrhs: int) -> Any:
+        """(kernel, blocks, ...) for so many right-hand sides of that dtype."""
         raise NotImplementedError
 
 
@@ -99,8 +98,10 @@ class PlanPair(Waiting):
         super().__init__(2)
 
 
-def columns_at_once(vector: str) -> int:
-    """Right-hand sides of a block that one pass over a row serves, by the char of their dtype."""
+def columns_at_once(vector: str, nrhs: int = 2) -> int:
+    """Of one or several right-hand sides those that a lane solves, by the char of their dtype."""
+    if nrhs == 1:
+        return 1
     return 2 if vector == "D" else 4
 
 

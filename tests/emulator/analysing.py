@@ -18,8 +18,9 @@ def check(name, lower, seed):
     """The levels of a pattern; the kernels that ran."""
     T = triangle(name, lower, seed=seed)
     with Device(seed=seed, blocks=4, resident=1 + seed % 3) as used:
-        depth = dag._depths_cuda(T)
+        depth, n_levels = dag._depths_cuda(T)
     assert np.array_equal(depth, dag.levels(T).level + 1)
+    assert n_levels == dag.levels(T).n_levels
     return used.launched
 
 

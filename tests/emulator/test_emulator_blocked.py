@@ -286,11 +286,11 @@ def test_a_planted_fault_is_caught(fault):
     texts = sources()
     file = next(name for name in FILES if right in texts[name])
     texts[file] = texts[file].replace(right, wrong)
-    others = (f"strips_{kernel}<double>" for kernel in ("enter", "leave", "refresh", "entries"))
+    others = (f"strips_{kernel}<double>" for kernel in ("enter", "refresh", "entries"))
     both = COPYING if file == "strips_copied.cuh" else COPYING + OTHERS
     at_once = ONLY.get(fault, both)
     solves = (f"strips_solve<double,double,2,{far},1,false>" for far in at_once)
-    kernels = (*solves, *others, "strips_records<double,2>")
+    kernels = (*solves, *others, "strips_leave<double,1>", "strips_records<double,2>")
     unit = emulator.compile_unit("blocked", kernels, texts)
     pattern = cases.layered(12, 40) if fault.startswith("terms") else cases.grid(12, 40)
     T = cases.as_triangle(cases.triangle(pattern))

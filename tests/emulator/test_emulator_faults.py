@@ -35,14 +35,14 @@ UNORDERED = (RaceError, AddressError)  # shared memory may be read before anythi
 def levels(unit, seed):
     T = triangle(("chain", "grid")[seed % 2], seed=seed)
     with Device(seed=seed, units={"levels": unit}, blocks=4, resident=1 + seed // 2 % 2):
-        depth = dag._depths_cuda(T)
+        depth, _ = dag._depths_cuda(T)
     assert np.array_equal(depth, dag.levels(T).level + 1)
 
 
 def levels_of_short_chain(unit, seed):
     T = cases.as_triangle(cases.triangle(cases.gaps(60)))
     with Device(seed=seed, units={"levels": unit}):
-        assert np.array_equal(dag._depths_cuda(T), dag.levels(T).level + 1)
+        assert np.array_equal(dag._depths_cuda(T)[0], dag.levels(T).level + 1)
 
 
 def ilu0(unit, seed, zero_pivot=None, boost=0.0):
@@ -116,7 +116,7 @@ def syncfree(unit, seed):
 def rows(value):
     return (
         "row",
-        f"row_solve<{value},{value},2,2,1,false>",
+        f"row_solve<{value},{value},2,2,false>",
         f"reciprocals<{value}>",
     )
 
@@ -156,7 +156,7 @@ class Fault:
         return texts | {self.file: text}
 
 
-POLL = "load_relaxed(reinterpret_cast<const Word*>(slot[r]) + h)"
+POLL = "load_relaxed(from + h)"
 FAULTS = [
     Fault(
         "missing release", ilu0, RaceError, "sync.cuh", "store_release(flag", "store_relaxed(flag"
@@ -171,17 +171,17 @@ FAULTS = [
     Fault(
         "plain load of published values",
         *(solve, RaceError, "sync.cuh", POLL),
-        "*(reinterpret_cast<const volatile Word*>(slot[r]) + h)",
+        "*const_cast<const volatile Word*>(from + h)",
     ),
     Fault(
         "cached load of published values",
         *(solve, RaceError, "sync.cuh", POLL),
-        "__ldg(reinterpret_cast<const Word*>(slot[r]) + h)",
+        "__ldg(from + h)",
     ),
     Fault(
         "plain store of a published value",
-        *(solve, RaceError, "sync.cuh", "store_relaxed(reinterpret_cast<Word*>(slot) + h, "),
-        "*(reinterpret_cast<Word*>(slot) + h) = (",
+        *(solve, RaceError, "sync.cuh", "store_relaxed_if(stores, to + h, w[h]);"),
+        "if (stores) to[h] = w[h];",
     ),
     Fault(
         "no __syncwarp before a store to what all lanes read",
@@ -239,7 +239,7 @@ FAULTS = [
     Fault(
         "a mark is stored as it is",
         *(solve_marks, DeadlockError, "sync.cuh"),
-        *("w[h] == Word(~Word(0)) ? Words<V>::nan : w[h]", "w[h]"),
+        *("if (w[h] == Word(~Word(0))) w[h] = Words<V>::nan;", ""),
     ),
     Fault(
         "only the first half of a complex value is awaited",

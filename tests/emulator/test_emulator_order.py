@@ -66,12 +66,19 @@ def test_rows_are_packed_in_level_order_with_columns_as_positions(name, lower):
 @pytest.mark.parametrize("rows", [1, 4, 32])
 @pytest.mark.parametrize("name", NAMES)
 def test_levels_are_cut_into_tasks_one_after_the_other(name, rows):
-    found = dag.levels(triangle(name))
+    T = triangle(name)
+    found = dag.levels(T)
     with Device(seed=rows, resident=3):
         tasks = row._tasks(found, rows)
-    begins = [range(a, b, rows) for a, b in zip(found.level_ptr, found.level_ptr[1:], strict=False)]
-    expected = [begin for level in begins for begin in level]
-    np.testing.assert_array_equal(tasks, [*expected, found.level_ptr[-1]])
+    begins, ends = tasks[:-1], tasks[1:]
+    np.testing.assert_array_equal(ends - begins <= rows, True)
+    assert tasks[0] == 0
+    assert set(found.level_ptr) <= set(tasks)  # none goes beyond a level
+    full = [range(a, b, rows) for a, b in zip(found.level_ptr, found.level_ptr[1:], strict=False)]
+    expected = [begin for level in full for begin in level]
+    np.testing.assert_array_equal(begins[ends > begins], expected)
+    if rows == 1:
+        assert len(begins) == T.n
 
 
 def test_no_level_has_no_tasks():

@@ -172,11 +172,14 @@ PASSES = ["strips_enter", "strips_solve", "strips_enter", "strips_solve", "strip
 
 
 @pytest.mark.parametrize("trans", "NTH")
-@pytest.mark.parametrize("nrhs", [None, 3])
 @pytest.mark.parametrize(
-    ("plan", "kernels", "resets"),
-    [(row.Row, ["row_solve"] * 2, 1), (blocked.Blocked, PASSES, 0)],
-    ids=PLANS,
+    ("plan", "nrhs", "kernels", "resets"),
+    [
+        (row.Row, None, ["row_solve"] * 2, 1),
+        (row.Row, 3, ["row_solve"] * 2, 1),
+        (blocked.Blocked, None, PASSES, 0),
+        (blocked.Blocked, 3, [*["strips_solve"] * 2, "strips_leave"], 1),
+    ],
 )
 def test_an_apply_is_so_many_launches_and_resets(counting, plan, kernels, resets, nrhs, trans):
     L, U = factors("grid")

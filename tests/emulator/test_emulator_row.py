@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import solving
 from emulated import Device, needs_compiler
 from emulator_systems import triangle, values
-from instantiations import INSTANTIATIONS, LANES, PAIRS, columns_at_once
+from instantiations import INSTANTIATIONS, LANES, PAIRS, SUMS
 
 from gpuilu.backend.compile import VALUE_TYPES
 from gpuilu.csr import canonical
@@ -37,20 +37,45 @@ def test_solves_are_right_under_200_seeds(part):
 def test_every_instantiation_solves(factors, vector, unit):
     launched = set()
     for k, lanes in enumerate(LANES):
-        for polls, columns in ((2, 1), (4, 1), (2, columns_at_once(vector))):
-            for seed in range(3):
+        for polls, nrhs in ((2, None), (4, None), (4, 2), (4, 9), (4, 40)):
+            for seed in range(3 if nrhs is None else 1):
                 T = triangle(NAMES[(k + 3 * seed) % len(NAMES)], k % 3 > 0, unit, factors, seed)
-                shape = (T.n,) if columns == 1 else (T.n, columns + 1)
+                shape = (T.n,) if nrhs is None else (T.n, nrhs)
                 b = values(np.prod(shape), vector, np.random.default_rng(k)).reshape(shape)
                 with (
                     mock.patch.object(row, "_lanes", return_value=lanes),
                     mock.patch.object(row, "in_flight", return_value=polls),
                 ):
                     launched.update(solving.check(row.Row, T, b, seed=seed))
-    begin = f"row_solve<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
+    begin = f"<{VALUE_TYPES[factors]},{VALUE_TYPES[vector]},"
     end = f",{str(unit).lower()}>"
-    expected = {k for k in INSTANTIATIONS["row"] if k.startswith(begin) and k.endswith(end)}
-    assert {k for k in launched if k.startswith("row_solve")} == expected
+    expected = {k for k in INSTANTIATIONS["row"] if begin in k and k.endswith(end)}
+    assert {k for k in launched if k.startswith("row_")} == expected
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("dtype", "fD")
+def test_each_column_of_a_block_has_the_bits_of_a_solve_alone(dtype, lanes):
+    with mock.patch.object(row, "_lanes", return_value=lanes):
+        for seed, name in enumerate(("random", "grid", "arrow")):
+            T = triangle(name, dtype=dtype, seed=seed)
+            for nrhs in (2, 5, 16, 33):
+                b = values(T.n * nrhs, dtype, np.random.default_rng(seed)).reshape(T.n, nrhs)
+                x, _ = solving.solve(row.Row, T, b, seed=seed)
+                for k in range(0, nrhs, 1 + nrhs // 4):
+                    alone, _ = solving.solve(row.Row, T, b[:, k].copy(), seed=seed)
+                    np.testing.assert_array_equal(x[:, k], alone)
+
+
+def test_a_warp_is_spread_over_columns_and_parts_of_rows():
+    for lanes in LANES:
+        for n_packs in range(1, 70):
+            sums, packs, parts, cuts = row.spread_out(lanes, n_packs)
+            assert sums * parts == lanes
+            assert packs * parts <= 32
+            assert packs * parts == lanes << cuts
+            assert packs >= min(n_packs, 32 // parts)
+            assert sums in SUMS
 
 
 @pytest.mark.parametrize(("factors", "vector"), PAIRS)

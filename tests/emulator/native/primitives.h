@@ -22,6 +22,14 @@ template <class Word>
 EMU_INLINE void store_relaxed_if(bool stores, Word* p, Word v) {
     if (stores) store_relaxed(p, v);
 }
+template <class Word, unsigned N>
+EMU_INLINE void load_relaxed(const Word* p, Word (&w)[N]) {
+    for (unsigned i = 0; i < N; ++i) w[i] = load_relaxed(p + i);
+}
+template <class Word, unsigned N>
+EMU_INLINE void store_relaxed_if(bool stores, Word* p, const Word (&w)[N]) {
+    for (unsigned i = 0; i < N; ++i) store_relaxed_if(stores, p + i, w[i]);
+}
 EMU_INLINE unsigned load_acquire(const unsigned* p) {
     return unsigned(emu_load(p, 4, EMU_ACQUIRE));
 }
