@@ -17,22 +17,39 @@ struct Rows {
 };
 
 // Which part of which row of a task a lane has: of the row's entries every `parts`-th. The lanes of a row's
-// parts are `apart`.
+// parts are `apart`. Of its packs of columns the lane has `pack`, `pack` + `packs`, ...
 struct Place {
-    int row, part, parts, apart;
+    int row, part, parts, apart, pack, packs;
 };
 
-// One row's static data, in registers before the row has to wait.
-template <class F, int R>
+// Right-hand sides by row and solutions by position, (n, nrhs) and (n, packs); C columns a pack.
+template <class V, int C>
+struct Vectors {
+    const V* b;
+    V* x;
+    Pack<V, C>* y;
+    int nrhs, packs;
+
+    __device__ bool has(int pack, int c) const { return C == 1 || pack * C + c < nrhs; }
+    __device__ long long at(int row, int pack) const { return (long long)row * nrhs + pack * C; }
+    __device__ Pack<V, C>* slot(int position, int pack) const {
+        return y + ((long long)position * packs + pack);
+    }
+};
+
+// One row's static data and b of its first pack, in registers before the row has to wait.
+template <class F, class V, int R, int C>
 struct Row {
     int position, row, begin, end;
     int column[R];
     F value[R], scale;
+    Pack<V, C> b;
 };
 
 // The row at `start` + place.row, if that is below `end`.
-template <class F, int R>
-__device__ void load_extent(const Rows<F>& T, int start, int end, Place place, Row<F, R>& mine) {
+template <class F, class V, int R, int C>
+__device__ void load_extent(const Rows<F>& T, int start, int end, Place place,
+                            Row<F, V, R, C>& mine) {
     const int position = start + place.row;
     if (position >= end) return;
     mine.position = position;
@@ -41,10 +58,24 @@ __device__ void load_extent(const Rows<F>& T, int start, int end, Place place, R
     mine.end = T.indptr[position + 1];
 }
 
-template <bool UNIT, class F, int R>
-__device__ void load_entries(const Rows<F>& T, Place place, Row<F, R>& mine) {
+// b of a pack of the row, for the lane that has the row's first part; else zero.
+template <class F, class V, int R, int C>
+__device__ Pack<V, C> load_b(const Vectors<V, C>& on, Place place, int pack,
+                             const Row<F, V, R, C>& mine) {
+    const bool has = mine.position >= 0 && mine.row >= 0 && place.part == 0 && pack < on.packs;
+    Pack<V, C> b;
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+        b.v[c] = has && on.has(pack, c) ? on.b[on.at(mine.row, pack) + c] : V(0);
+    return b;
+}
+
+template <bool UNIT, class F, class V, int R, int C>
+__device__ void load_entries(const Rows<F>& T, const Vectors<V, C>& on, Place place,
+                             Row<F, V, R, C>& mine) {
     if (mine.position < 0) return;
     if (!UNIT && place.part == 0) mine.scale = T.scale[mine.position];
+    mine.b = load_b(on, place, place.pack, mine);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
         const int p = mine.begin + r * place.parts;
@@ -54,8 +85,8 @@ __device__ void load_entries(const Rows<F>& T, Place place, Row<F, R>& mine) {
 }
 
 // s / t_ii; the reciprocal serves only where it is as precise as s. A segment has t_ii = 1.
-template <class F, class V, int R>
-__device__ V divided(V s, const Rows<F>& T, const Row<F, R>& mine) {
+template <class F, class V, int R, int C>
+__device__ V divided(V s, const Rows<F>& T, const Row<F, V, R, C>& mine) {
     if (mine.row < 0) return s;
     if (sizeof(F) < sizeof(V) || is_zero(mine.scale)) return over(s, V(T.diag[mine.row]));
     return times(s, V(mine.scale));
@@ -73,38 +104,22 @@ __device__ void add_halves(Pack<V, C> (&s)[SUMS]) {
     }
 }
 
-// Right-hand sides by row and solutions by position, (n, nrhs) and (n, packs); C columns a pack.
-template <class V, int C>
-struct Vectors {
-    const V* b;
-    V* x;
-    Pack<V, C>* y;
-    int nrhs, packs;
-
-    __device__ bool has(int pack, int c) const { return C == 1 || pack * C + c < nrhs; }
-    __device__ long long at(int row, int pack) const { return (long long)row * nrhs + pack * C; }
-    __device__ Pack<V, C>* slot(int position, int pack) const {
-        return y + ((long long)position * packs + pack);
-    }
-};
-
-// The columns of one pack of one row, of which the lane has a part if it has_pack: its r-th entry counts for
-// sum r mod SUMS. So a row's entries are added up in the same order by SUMS parts of one sum as by one part
+// The columns of one pack of one row, of which the lane has a part if there is that pack: its r-th entry counts
+// for sum r mod SUMS. So a row's entries are added up in the same order by SUMS parts of one sum as by one part
 // of SUMS.
 template <bool UNIT, int SUMS, class F, class V, int R, int C>
-__device__ void solve_pack(const Rows<F>& T, const Row<F, R>& mine, Place place,
-                           const Vectors<V, C>& on, int pack, bool has_pack, Launch launch,
+__device__ void solve_pack(const Rows<F>& T, const Row<F, V, R, C>& mine, const Pack<V, C>& b,
+                           Place place, const Vectors<V, C>& on, int pack, Launch launch,
                            Patience& patience, int lane) {
     static_assert(R % SUMS == 0);
-    const bool mine_is_row = mine.position >= 0 && has_pack;
+    const bool mine_is_row = mine.position >= 0 && pack < on.packs;
     const bool leads = mine_is_row && place.part == 0;
     const bool has_x = leads && mine.row >= 0;
     Pack<V, C> s[SUMS];
 #pragma unroll
     for (int c = 0; c < C; ++c) {
 #pragma unroll
-        for (int k = 0; k < SUMS; ++k) s[k].v[c] = V(0);
-        if (has_x && on.has(pack, c)) s[0].v[c] = on.b[on.at(mine.row, pack) + c];
+        for (int k = 0; k < SUMS; ++k) s[k].v[c] = k == 0 ? b.v[c] : V(0);
     }
     int column[R];
     F t[R];
@@ -156,25 +171,27 @@ __device__ void solve_pack(const Rows<F>& T, const Row<F, R>& mine, Place place,
         if (has_x && on.has(pack, c)) on.x[on.at(mine.row, pack) + c] = s[0].v[c];
 }
 
-// Packs `first`, `first` + `step`, ... of a row; all lanes together, `first` being less than `step`.
+// All packs that a lane has of a row; all lanes together.
 template <bool UNIT, int SUMS, class F, class V, int R, int C>
-__device__ void solve_packs(const Rows<F>& T, const Row<F, R>& mine, Place place,
-                            const Vectors<V, C>& on, int first, int step, Launch launch,
-                            Patience& patience, int lane) {
-    for (int p = 0; p < on.packs; p += step)
-        solve_pack<UNIT, SUMS>(T, mine, place, on, p + first, p + first < on.packs, launch,
-                               patience, lane);
+__device__ void solve_row(const Rows<F>& T, const Row<F, V, R, C>& mine, Place place,
+                          const Vectors<V, C>& on, Launch launch, Patience& patience, int lane) {
+    Pack<V, C> b = mine.b;
+    for (int p = 0; p < on.packs; p += place.packs) {
+        if (p > 0) b = load_b(on, place, p + place.pack, mine);
+        solve_pack<UNIT, SUMS>(T, mine, b, place, on, p + place.pack, launch, patience, lane);
+    }
 }
 
-// Call solve(row) for row after row that the tickets give, with the static data of the next one under way and
-// those of the one after begun; load(ticket, row) finds where a row begins and ends.
-template <bool UNIT, int R, class F, class Load, class Solve>
-__device__ void solve_by_tickets(const Rows<F>& T, u32 n_tickets, Place place, Launch launch,
-                                 int lane, Load load, Solve solve) {
+// Solve row after row that the tickets give, with the static data of the next one under way and those of the
+// one after begun; load(ticket, row) finds where a row begins and ends.
+template <bool UNIT, int SUMS, int R, class F, class V, int C, class Load>
+__device__ void solve_by_tickets(const Rows<F>& T, u32 n_tickets, const Vectors<V, C>& on,
+                                 Place place, Launch launch, int lane, Load load) {
     __shared__ BlockTickets tickets;
     tickets.reset();
     __syncthreads();
-    Row<F, R> current, next;
+    Patience patience;
+    Row<F, V, R, C> current, next;
     // Three tickets ahead: the one in flight, the one whose extent loads, the one whose entries load.
     u32 ticket = 0, upcoming = 0, taken = 0;
     if (lane == 0) {
@@ -185,15 +202,15 @@ __device__ void solve_by_tickets(const Rows<F>& T, u32 n_tickets, Place place, L
     ticket = __shfl_sync(FULL_WARP, ticket, 0);
     upcoming = __shfl_sync(FULL_WARP, upcoming, 0);
     load(ticket, current);
-    load_entries<UNIT>(T, place, current);
+    load_entries<UNIT>(T, on, place, current);
     load(upcoming, next);
     while (ticket < n_tickets) {
-        Row<F, R> after;
-        load_entries<UNIT>(T, place, next);
+        Row<F, V, R, C> after;
+        load_entries<UNIT>(T, on, place, next);
         const u32 last = __shfl_sync(FULL_WARP, taken, 0);
         load(last, after);
         if (lane == 0) taken = tickets.take(launch);
-        solve(current);
+        solve_row<UNIT, SUMS>(T, current, place, on, launch, patience, lane);
         ticket = upcoming;
         upcoming = last;
         current = next;
@@ -218,16 +235,13 @@ __global__ void __launch_bounds__(256) row_solve(Rows<F> T, const V* b, V* x, V*
     // is read while the row waits, and a solve takes 4 to 12 % longer.
     const Vectors<V, 1> on{b, x, reinterpret_cast<Pack<V, 1>*>(y), 1, int(kept(1))};
     const int lane = threadIdx.x & 31;
-    const Place place{lane / G, lane % G, G, 1};
+    const Place place{lane / G, lane % G, G, 1, 0, 1};
     const u32 n_tasks = u32(T.n_tasks);
-    Patience patience;
-    const auto load = [&](u32 task, Row<F, R>& mine) {
+    const auto load = [&](u32 task, Row<F, V, R, 1>& mine) {
         mine.position = -1;
         if (task < n_tasks) load_extent(T, T.task_ptr[task], T.task_ptr[task + 1], place, mine);
     };
-    solve_by_tickets<UNIT, R>(T, n_tasks, place, launch, lane, load, [&](const Row<F, R>& mine) {
-        solve_packs<UNIT, 1>(T, mine, place, on, 0, 1, launch, patience, lane);
-    });
+    solve_by_tickets<UNIT, 1, R>(T, n_tasks, on, place, launch, lane, load);
 }
 
 // How a warp solves several columns at once: packs lie in that many lanes side by side, every `parts`-th entry
@@ -248,21 +262,19 @@ __global__ void __launch_bounds__(256)
     row_columns(Rows<F> T, const V* b, V* x, V* y, int nrhs, Spread spread, Launch launch) {
     constexpr int C = 16 / sizeof(V), R = SUMS > 4 ? SUMS : 4;
     const Vectors<V, C> on{b, x, reinterpret_cast<Pack<V, C>*>(y), nrhs, (nrhs + C - 1) / C};
-    const int lane = threadIdx.x & 31, group = lane / spread.packs, mine = lane % spread.packs;
-    const Place place{group / spread.parts, group % spread.parts, spread.parts, spread.packs};
+    const int lane = threadIdx.x & 31, group = lane / spread.packs, pack = lane % spread.packs;
+    const Place place{group / spread.parts, group % spread.parts, spread.parts, spread.packs, pack,
+                      spread.packs};
     const int rows = 32 / (spread.packs * spread.parts);
     const u32 n_tickets = u32(T.n_tasks) << spread.cuts;
-    Patience patience;
-    const auto load = [&](u32 ticket, Row<F, R>& row) {
-        row.position = -1;
+    const auto load = [&](u32 ticket, Row<F, V, R, C>& mine) {
+        mine.position = -1;
         if (ticket >= n_tickets) return;
         const int task = int(ticket >> spread.cuts);
         const int cut = int(ticket & ((1u << spread.cuts) - 1u));
-        load_extent(T, T.task_ptr[task] + cut * rows, T.task_ptr[task + 1], place, row);
+        load_extent(T, T.task_ptr[task] + cut * rows, T.task_ptr[task + 1], place, mine);
     };
-    solve_by_tickets<UNIT, R>(T, n_tickets, place, launch, lane, load, [&](const Row<F, R>& row) {
-        solve_packs<UNIT, SUMS>(T, row, place, on, mine, spread.packs, launch, patience, lane);
-    });
+    solve_by_tickets<UNIT, SUMS, R>(T, n_tickets, on, place, launch, lane, load);
 }
 
 // scale = 1 / diagonal of each row in order, where both are safely away from the ends of the range;

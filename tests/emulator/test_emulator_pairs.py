@@ -176,7 +176,7 @@ PASSES = ["strips_enter", "strips_solve", "strips_enter", "strips_solve", "strip
     ("plan", "nrhs", "kernels", "resets"),
     [
         (row.Row, None, ["row_solve"] * 2, 1),
-        (row.Row, 3, ["row_solve"] * 2, 1),
+        (row.Row, 3, ["row_columns"] * 2, 1),
         (blocked.Blocked, None, PASSES, 0),
         (blocked.Blocked, 3, [*["strips_solve"] * 2, "strips_leave"], 1),
     ],
