@@ -25,9 +25,9 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
 template <class V, int FAR, int C>
 constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 512;
 
-// Solve T x = b, y by position, marked "not ready" before: it carries the values between strips. Of several
-// right-hand sides y is C columns after the other, each (n_positions, C); what is beyond nrhs is for b = 0. One block a strip and C right-hand sides; warp 0 sweeps, the others
-// gather: two warps at least, any grid.
+// Solve T x = b; y, by position and marked "not ready" before, carries the values between strips. Of several
+// right-hand sides it has C after C, each group (n_positions, C), filled up with solutions for b = 0. One
+// block a strip and C right-hand sides; warp 0 sweeps, the others gather: two warps at least, any grid.
 //
 // Ordering: between blocks a value is its own ready mark, one word stored once and read by relaxed
 // polls. Inside a block the gatherer of a step releases `filled`, which every lane of the sweeper

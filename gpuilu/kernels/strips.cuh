@@ -34,14 +34,14 @@ struct Strips {
     const void *records, *far_entries;
 };
 
-// Where b of several columns is: that of a position in row row[position], or nowhere if that is -1; rows
-// are `of_row` apart, and what lies C columns further, `of_group`. A single column is by position.
+// Where b of several columns is. A position's is in row row[position], zero if that is -1. Rows are `of_row`
+// values apart, a group of C columns and the next `of_group`. A single column is by position.
 struct Source {
     const int* row;
     long long of_row, of_group;
 };
 
-// C columns, of which b has `there`: y of a position side by side, zeros and what they give included.
+// C columns, of which b has `there`, or more; the others are for b = 0.
 template <class V, int C>
 struct Columns {
     const V* b;

@@ -62,8 +62,9 @@ FEWEST_ROWS = 256  # of a strip
 class Blocked(WaitingPlan):
     """Strips of consecutive rows, or columns of a grid, one thread block each.
 
-    Memory: the triangle once more, and one or two vectors of scratch for each stream. A triangle
-    without entries beside the diagonal needs no strips.
+    Memory: the triangle once more, and scratch for each stream: one or two vectors, or as many as
+    there are right-hand sides, filled up to fours (twos for complex128). A triangle without entries
+    beside the diagonal needs no strips.
     """
 
     name = "blocked"

@@ -30,7 +30,8 @@ MOST_SUMS = 8  # of a lane, in row.cu
 class Row(WaitingPlan):
     """Self-scheduled rows, one to 32 lanes each.
 
-    Memory: the triangle once more, in level order, and a vector of scratch for each stream.
+    Memory: the triangle once more, in level order, and scratch for each stream: a vector for each
+    right-hand side, several filled up to 16 bytes a row.
     """
 
     name = "row"

@@ -31,9 +31,10 @@ THREADS = 256  # of a block of the passes from one order to another, a thread an
 
 
 class StripsPair(PlanPair):
-    """x <- second^-1 first^-1 b with one pass between the two.
+    """x <- second^-1 first^-1 b with one pass between the two, or none for several columns.
 
-    Memory: a number for each position, and two or three vectors of scratch for each stream.
+    Memory: a number for each position, and scratch for each stream: two or three vectors, or two
+    for each of several right-hand sides, filled up as for one solve.
     """
 
     def __init__(self, first: Any, second: Any) -> None:
