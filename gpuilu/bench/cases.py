@@ -20,7 +20,7 @@ from gpuilu.errors import OptionError
 
 __all__ = ["CASES", "GROUPS", "Case", "chosen", "known", "label", "named"]
 
-VERSION = 1  # of the generators: a cached matrix of another version is not used
+VERSION = 2  # of the generators: a cached matrix of another version is not used
 
 
 @dataclass(frozen=True)
