@@ -146,6 +146,12 @@ class Application:
         for chain in self._chains.values():
             chain.check()
 
+    def _wait(self) -> None:
+        """Wait for the set-up, for another stream may be the first to apply it."""
+        if self._on_gpu:
+            with self.on_device():
+                cuda.synchronize()
+
     def is_on_device(self) -> bool:
         """Whether this application's device is the current one already."""
         return not self._on_gpu or cuda.is_current(self.device)
@@ -247,6 +253,7 @@ class Application:
             moved = Application(
                 factorization, factors, self.dtype, options, algorithm, self.iterations, A
             )
+            moved._wait()
         moved.analysis_ms, moved.factorization_ms = self.analysis_ms, self.factorization_ms
         return moved
 
@@ -322,6 +329,7 @@ def _restore(
     arguments: tuple[Any, ...], analysis_ms: float, factorization_ms: float
 ) -> Application:
     built = Application(*arguments)
+    built._wait()
     built.analysis_ms, built.factorization_ms = analysis_ms, factorization_ms
     return built
 

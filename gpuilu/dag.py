@@ -155,9 +155,9 @@ def _depths_cuda(T: Pattern) -> tuple[Any, int]:
     blocks = max(1, min(most, -(-T.n // threads)))
     arguments = (T.n, T.indptr, T.indices, depth, launcher.struct(control))
     cuda.launch(function, blocks, threads, *arguments)
-    most = int(cuda.to_host(depth[T.n :])[0])  # waits
+    n_levels = int(cuda.to_host(depth[T.n :])[0])  # waits
     launcher.raise_if_stalled()
-    return depth[: T.n], most
+    return depth[: T.n], n_levels
 
 
 def is_regular(T: Pattern) -> bool:

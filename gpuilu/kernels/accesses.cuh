@@ -244,6 +244,7 @@ __device__ __forceinline__ void store_release_shared(SharedAddress at, u32 v) {
 __device__ __forceinline__ u32 kept(u32 v) {
     return __shfl_sync(FULL_WARP, v, threadIdx.x & 31);
 }
+// The same of a pointer; this one need not be called by all lanes.
 template <class T>
 __device__ __forceinline__ T* kept(T* p) {
     asm volatile("" : "+l"(p));

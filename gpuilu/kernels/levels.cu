@@ -97,9 +97,10 @@ __device__ int await_deepest(const int* j, int length, const u32* depth, Launch 
     return deepest;
 }
 
-// depth[i] = level[i] + 1, and depth[n] is the largest; zero on entry. A warp takes runs of RUN consecutive rows (from the last row on
-// for an upper triangle), one a lane, by ticket, in the order in which rows can depend on each
-// other. Any grid; blocks of whole warps, 256 threads at most.
+// depth[i] = level[i] + 1, and depth[n] is the largest; zero on entry. A warp takes runs of RUN
+// consecutive rows (from the last row on for an upper triangle), one a lane, by ticket, in the
+// order in which rows can depend on each other. Any grid; blocks of whole warps, 256 threads at
+// most.
 //
 // Between runs rows hand their depth over through device memory, and a depth is its own ready mark (zero
 // means "not yet"), one 32-bit word stored once and read by relaxed polls: nothing else is

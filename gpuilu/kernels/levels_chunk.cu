@@ -5,9 +5,9 @@ namespace gpuilu {
 
 constexpr int CHUNK = 1024;
 
-// depth[i] = level[i] + 1, and depth[n] is the largest; zero on entry. One thread a row; a block takes chunks of CHUNK
-// consecutive rows (from the last row on for an upper triangle) by ticket, in the order in which rows
-// can depend on each other. Blocks of CHUNK threads, any grid.
+// depth[i] = level[i] + 1, and depth[n] is the largest; zero on entry. One thread a row; a block
+// takes chunks of CHUNK consecutive rows (from the last row on for an upper triangle) by ticket, in
+// the order in which rows can depend on each other. Blocks of CHUNK threads, any grid.
 //
 // Inside a chunk rows hand their depth over through shared memory, between chunks through device
 // memory. A depth is its own ready mark (zero means "not yet"), one 32-bit word stored once and read

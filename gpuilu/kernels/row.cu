@@ -4,7 +4,7 @@
 
 namespace gpuilu {
 
-// The triangle as `row_solve` reads it: rows by position in level order, columns as positions.
+// The triangle as both read it: rows by position in level order, columns as positions.
 // Task q is the run of rows task_ptr[q] .. task_ptr[q + 1], never across two levels and never more
 // than a warp holds. `row` is the row in x, or -1 for a segment of a long row, which has no b and a
 // unit diagonal. `scale` is 1 / diagonal, or zero where only the division is safe; `diag` is in the
@@ -22,7 +22,7 @@ struct Place {
     int row, part, parts, apart, pack, packs;
 };
 
-// Right-hand sides by row and solutions by position, (n, nrhs) and (n, packs); C columns a pack.
+// b and x by row, (n, nrhs), and y by position, (n_positions, packs); C columns a pack.
 template <class V, int C>
 struct Vectors {
     const V* b;

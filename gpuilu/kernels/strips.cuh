@@ -199,7 +199,7 @@ __device__ Extent load_extent(const Strips<F>& T, u32 step, u32 last) {
 struct StepRows {
     u32 start, rows, n;
     int begin, end;
-    int row; // where b is, of several columns
+    int row; // of several columns the row of b, or -1
 
     // s such that 2^s lanes can have a part of a row's far entries.
     __device__ int shares(int shares_far) const {

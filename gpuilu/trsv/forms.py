@@ -39,6 +39,8 @@ class TriangularForms:
                     )
                 form = Transposed(self.T, conjugate=trans == "H")
                 plan = self.algorithm(form.triangle)
+                if on_gpu(self.T.data):
+                    cuda.synchronize()  # another stream may be the next to use it
                 self._transposed[trans] = form
                 self._plans[trans] = plan  # last: it is read without the lock
             return self._plans[trans]

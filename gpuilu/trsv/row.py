@@ -25,6 +25,7 @@ LEVELS_AHEAD = 16  # levels that the warps in flight should cover
 FEWEST_BLOCKS = 1  # on each multiprocessor
 LANES_TO_COPY = 8  # a row in order.cu
 MOST_SUMS = 8  # of a lane, in row.cu
+MOST_TICKETS = 1 << 31  # they are counted in 32 bits, and some are drawn in vain
 
 
 class Row(WaitingPlan):
@@ -116,6 +117,8 @@ class Row(WaitingPlan):
             kernel = f"row_solve<{factor},{vector},{self.lanes},{polls},{unit}>"
         else:
             sums, packs, parts, cuts = spread_out(self.lanes, -(-nrhs // in_pack(dtype)))
+            while len(self._task_ptr) << cuts > MOST_TICKETS:
+                packs, cuts = packs // 2, cuts - 1
             spread = cuda.struct(packs, parts, cuts)
             kernel = f"row_columns<{factor},{vector},{sums},{unit}>"
         function = cuda.kernel("row", kernel)
@@ -198,7 +201,7 @@ def _take_rows(value: str, order: Any, indptr: Any, source: Any, ptr: Any, taken
 def _tasks(found: Levels, rows: int) -> Any:
     """Cut every level into runs of at most `rows` rows: shape (n_tasks + 1,).
 
-    Some runs are empty, so that no level has to know how many rows those before it have in all.
+    Some runs are empty, so that no level has to know how many runs those before it have in all.
     """
     if found.n_levels == 0:
         return found.level_ptr

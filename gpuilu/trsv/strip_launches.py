@@ -33,8 +33,8 @@ THREADS = 256  # of a block of the passes from one order to another, a thread an
 class StripsPair(PlanPair):
     """x <- second^-1 first^-1 b with one pass between the two, or none for several columns.
 
-    Memory: a number for each position, and scratch for each stream: two or three vectors, or two
-    for each of several right-hand sides, filled up as for one solve.
+    Memory: a number for each position, and scratch for each stream: two or three vectors; of
+    several right-hand sides two for each, their number filled up as `blocked` does.
     """
 
     def __init__(self, first: Any, second: Any) -> None:
@@ -105,10 +105,10 @@ def in_groups(place: Any, char: str, nrhs: int, n_positions: int) -> Any:
     return cuda.struct(place, C, n_positions * C)
 
 
-def enter(scratch: Any, row: Any, b: Any, by_position: Any, y: Any, launch: Any, char: str) -> Any:
-    """by_position = b[row], y "not ready", and the control words of the sweep to come reset."""
+def enter(scratch: Any, row: Any, b: Any, placed: Any, y: Any, launch: Any, char: str) -> Any:
+    """placed = b[row], y "not ready", and the control words of the sweep to come reset."""
     kernel = f"strips_enter<{cuda.value_type(np.dtype(char))}>"
-    return _pass(scratch, kernel, len(row), len(row), row, b, by_position, y, launch)
+    return _pass(scratch, kernel, len(row), len(row), row, b, placed, y, launch)
 
 
 def leave(scratch: Any, row: Any, y: Any, x: Any, char: str, nrhs: int) -> Any:

@@ -99,7 +99,7 @@ class PlanPair(Waiting):
 
 
 def columns_at_once(vector: str, nrhs: int = 2) -> int:
-    """Of one or several right-hand sides those that a lane solves, by the char of their dtype."""
+    """Of one or several right-hand sides those that most kernels solve together, by dtype char."""
     if nrhs == 1:
         return 1
     return 2 if vector == "D" else 4
