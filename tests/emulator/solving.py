@@ -57,12 +57,12 @@ def check_odd_values(plan, name, factors, vector):
 
 
 def check_odd_values_of(plan, T, vector):
-    b = odd_values(T.n, vector)
-    expected = b.copy()
-    with np.errstate(all="ignore"):
-        Serial(T.astype(b.dtype)).solve(expected)
-    for seed in range(3):
+    one = odd_values(T.n, vector)
+    several = np.stack([np.roll(one, k) for k in range(3)], axis=1)
+    for seed, b in enumerate((one, several, one)):
+        expected = b.copy()
         with np.errstate(all="ignore"):
+            Serial(T.astype(b.dtype)).solve(expected)
             x, _ = solve(plan, T, b, seed=seed)
         assert np.array_equal(np.isfinite(x), np.isfinite(expected))
         if np.dtype(vector).kind == "f":
@@ -87,9 +87,9 @@ def check_repeats(plan, nrhs=(None, 3, None)):
 
 def check_out_of_place(plan):
     T = triangle("grid")
-    b = values(T.n, "d", np.random.default_rng(0))
-    for seed in range(3):
-        x, kept = np.full(T.n, np.nan), b.copy()
+    for seed, shape in enumerate(((T.n,), (T.n, 3), (T.n,))):
+        b = values(np.prod(shape), "d", np.random.default_rng(0)).reshape(shape)
+        x, kept = np.full(shape, np.nan), b.copy()
         with Device(seed=seed):
             plan(T).solve(x, kept)
         assert np.array_equal(kept, b)
@@ -107,14 +107,13 @@ def check_deadlock(stuck_plan, word):
 def check_drained(stuck_plan):
     """The same, abandoned: the last two rows are NaN, the others right, and Python raises."""
     T = triangle("chain")
-    b = np.ones(T.n)
-    with Device(patience_ns=1000, options={"spin_limit": 10**12}):
-        plan = stuck_plan(T)
-        x = b.copy()
-        plan.solve(x)
-        with pytest.raises(SolveStalledError):
-            plan.check()
-    expected = b.copy()
-    Serial(T).solve(expected)
-    assert np.isnan(x[-2:]).all()
-    np.testing.assert_allclose(x[:-2], expected[:-2], rtol=1e-14)
+    for shape in ((T.n,), (T.n, 3)):
+        x, expected = np.ones(shape), np.ones(shape)
+        with Device(patience_ns=1000, options={"spin_limit": 10**12}):
+            plan = stuck_plan(T)
+            plan.solve(x)
+            with pytest.raises(SolveStalledError):
+                plan.check()
+        Serial(T).solve(expected)
+        assert np.isnan(x[-2:]).all()
+        np.testing.assert_allclose(x[:-2], expected[:-2], rtol=1e-14)

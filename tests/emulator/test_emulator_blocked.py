@@ -145,17 +145,18 @@ def test_a_cycle_is_a_deadlock_that_names_who_waits_for_what():
 
 def test_an_abandoned_solve_drains_with_nan_and_the_next_one_is_right():
     T = triangle("chain")
-    b, expected = np.ones(T.n), np.ones(T.n)
     first = -(-2 * T.n // 3)  # row of the last strip
-    with Device(patience_ns=1000, options={"spin_limit": 10**12}):
-        plan, x = cyclic_plan(T), b.copy()
-        plan.solve(x)
-        with pytest.raises(SolveStalledError):
-            plan.check()
-    Serial(T).solve(expected)
-    assert np.isnan(x[first:]).all()
-    np.testing.assert_allclose(x[:first], expected[:first], rtol=1e-14)
-    solving.check(strips(), T, b)
+    for shape in ((T.n,), (T.n, 3)):
+        x, expected = np.ones(shape), np.ones(shape)
+        with Device(patience_ns=1000, options={"spin_limit": 10**12}):
+            plan = cyclic_plan(T)
+            plan.solve(x)
+            with pytest.raises(SolveStalledError):
+                plan.check()
+        Serial(T).solve(expected)
+        assert np.isnan(x[first:]).all()
+        np.testing.assert_allclose(x[:first], expected[:first], rtol=1e-14)
+        solving.check(strips(), T, np.ones(shape))
 
 
 ANY = (RaceError, AddressError, AssertionError, DeadlockError, EndlessError)

@@ -76,14 +76,16 @@ def test_two_solves_in_one_go_give_the_bits_of_one_after_the_other(
 
 
 @every_plan
-def test_rows_that_are_cut_into_segments_pass_from_one_triangle_to_the_other(plan):
+@pytest.mark.parametrize("nrhs", [None, 3])
+def test_rows_that_are_cut_into_segments_pass_from_one_triangle_to_the_other(plan, nrhs):
     L, U = factors("dense")
     cut = long_rows.cut_long_rows
     short = {"cut_long_rows": lambda T: cut(T, 2, 0.1)}
     with mock.patch.multiple(blocked, **short), mock.patch.multiple(row, **short), Device():
         first, second = plan(L), plan(U)
         assert min(len(first._row), len(second._row)) > L.n
-        b = values(L.n, "d", np.random.default_rng(0))
+        shape = (L.n,) if nrhs is None else (L.n, nrhs)
+        b = values(np.prod(shape), "d", np.random.default_rng(0)).reshape(shape)
         x = np.full_like(b, np.nan)
         first.followed_by(second).solve(x, b)
     np.testing.assert_allclose(x, expected(L, U, b), rtol=1e-12)

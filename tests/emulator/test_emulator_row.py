@@ -10,7 +10,7 @@ import reference
 import scipy.sparse as sp
 import solving
 from emulated import Device, needs_compiler
-from emulator_systems import triangle, values
+from emulator_systems import dense_triangle, triangle, values
 from instantiations import INSTANTIATIONS, LANES, PAIRS, SUMS
 
 from gpuilu.backend.compile import VALUE_TYPES
@@ -65,6 +65,22 @@ def test_each_column_of_a_block_has_the_bits_of_a_solve_alone(dtype, lanes):
                 for k in range(0, nrhs, 1 + nrhs // 4):
                     alone, _ = solving.solve(row.Row, T, b[:, k].copy(), seed=seed)
                     np.testing.assert_array_equal(x[:, k], alone)
+
+
+def test_there_are_no_more_tickets_than_can_be_counted():
+    T = triangle("grid")
+    b = values(T.n * 33, "d", np.random.default_rng(0)).reshape(T.n, 33)
+    with (
+        mock.patch.object(row, "_lanes", return_value=2),
+        mock.patch.object(row, "MOST_TICKETS", 100),
+        Device() as used,
+    ):
+        plan = row.Row(T)
+        x = b.copy()
+        plan.solve(x)
+        assert len(plan._task_ptr) < 100
+    assert used.launched
+    assert reference.backward_error(dense_triangle(T), x, b) <= solving.BOUND
 
 
 def test_a_warp_is_spread_over_columns_and_parts_of_rows():

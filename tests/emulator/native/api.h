@@ -32,6 +32,7 @@ EmuDim emu_grid_dim() __attribute__((const));
 // then emu_rmw_end with the new one; no other thread runs in between.
 unsigned long long emu_load(const void* p, unsigned size, EmuOrder order);
 void emu_store(void* p, unsigned long long value, unsigned size, EmuOrder order);
+void emu_aligned(const void* p, unsigned size); // of an access in parts
 unsigned long long emu_rmw_begin(void* p, unsigned size, const char* name);
 void emu_rmw_end(void* p, unsigned long long value, unsigned size, bool writes);
 void emu_fence(EmuScope scope);

@@ -127,6 +127,10 @@ unsigned long long emu_load(const void* p, unsigned size, EmuOrder order) {
     return value;
 }
 
+void emu_aligned(const void* p, unsigned size) {
+    check_aligned(p, size);
+}
+
 void emu_store(void* p, unsigned long long value, unsigned size, EmuOrder order) {
     const u32 code = CALLER;
     yield_point();

@@ -24,10 +24,12 @@ EMU_INLINE void store_relaxed_if(bool stores, Word* p, Word v) {
 }
 template <class Word, unsigned N>
 EMU_INLINE void load_relaxed(const Word* p, Word (&w)[N]) {
+    emu_aligned(p, sizeof(w));
     for (unsigned i = 0; i < N; ++i) w[i] = load_relaxed(p + i);
 }
 template <class Word, unsigned N>
 EMU_INLINE void store_relaxed_if(bool stores, Word* p, const Word (&w)[N]) {
+    if (stores) emu_aligned(p, sizeof(w));
     for (unsigned i = 0; i < N; ++i) store_relaxed_if(stores, p + i, w[i]);
 }
 EMU_INLINE unsigned load_acquire(const unsigned* p) {
