@@ -231,8 +231,8 @@ __device__ void solve_by_tickets(const Rows<F>& T, u32 n_tickets, const Vectors<
 // Source: Liu et al. 2016 (no barrier between levels); Dufrechou and Ezzatti 2018 (NaN as the mark).
 template <class F, class V, int G, int R, bool UNIT>
 __global__ void __launch_bounds__(256) row_solve(Rows<F> T, const V* b, V* x, V* y, Launch launch) {
-    // One pack, but the compiler must not see that: where it does, a row's data share registers with what
-    // is read while the row waits, and a solve takes 4 to 12 % longer.
+    // One pack, but the compiler must not see that: with the registers that it then saves more blocks run at
+    // once, and a solve takes up to 8 % longer.
     const Vectors<V, 1> on{b, x, reinterpret_cast<Pack<V, 1>*>(y), 1, int(kept(1))};
     const int lane = threadIdx.x & 31;
     const Place place{lane / G, lane % G, G, 1, 0, 1};
