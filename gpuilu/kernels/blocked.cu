@@ -90,30 +90,49 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
     }
 }
 
-// b_by_position = b in the order of positions, zero for segments; y = "not ready"; and the control
-// words of the sweep that follows on the stream, which sees all this as the end of one launch orders
-// it before the next. One thread a position, for one right-hand side.
+// Entries of a thread in the passes from one order to the other, a block apart: all in flight at once, for one a
+// thread would be waited for twice. strip_launches.py says the same.
+constexpr int EACH = 4;
+
+// b_by_position = b in the order of positions; y = "not ready"; and the control words of the sweep that
+// follows on the stream, which sees all this as the end of one launch orders it before the next. For one right-hand
+// side, without segments. EACH positions a thread.
 template <class V>
-__global__ void strips_enter(int n, const int* row, const V* b, V* b_by_position, u32* y,
+__global__ void strips_enter(int n, const int* row, const V* b, V* b_by_position, V* y,
                              Launch next) {
-    const int p = blockIdx.x * blockDim.x + threadIdx.x;
-    if (p == 0) reset_control(next);
-    if (p >= n) return;
-    const int i = row[p];
-    b_by_position[p] = i < 0 ? V(0) : b[i];
+    const u32 first = blockIdx.x * blockDim.x * EACH + threadIdx.x;
+    if (first == 0) reset_control(next);
+    V value[EACH];
 #pragma unroll
-    for (int w = 0; w < int(sizeof(V) / 4); ++w) y[p * (long long)(sizeof(V) / 4) + w] = MARK32;
+    for (int k = 0; k < EACH; ++k) {
+        const u32 p = first + k * blockDim.x;
+        if (p < u32(n)) value[k] = b[row[p]];
+    }
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {
+        const u32 p = first + k * blockDim.x;
+        if (p >= u32(n)) return;
+        b_by_position[p] = value[k];
+        mark(y + p);
+    }
 }
 
-// x = y, back in the order of rows. One thread an entry of (n positions, nrhs).
+// x = y in the order of rows: to gather y takes half the time of scattering x. EACH entries of (n, nrhs) a thread.
 template <class V, int C>
-__global__ void strips_leave(int n, const int* row, const V* y, V* x, int nrhs) {
-    const u64 e = u64(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (e >= u64(n) * u32(nrhs)) return;
-    const u32 p = C == 1 ? u32(e) : e >> 32 ? u32(e / u32(nrhs)) : u32(e) / u32(nrhs);
-    const u32 c = C == 1 ? 0 : u32(e - u64(p) * u32(nrhs));
-    const int i = row[p];
-    if (i >= 0) x[(long long)i * nrhs + c] = y[((long long)(c / C) * n + p) * C + c % C];
+__global__ void strips_leave(int n, const int* place, const V* y, int n_positions, V* x, int nrhs) {
+    const u64 first = u64(blockIdx.x) * blockDim.x * EACH + threadIdx.x, last = u64(n) * u32(nrhs);
+    V value[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {
+        const u64 e = first + k * blockDim.x;
+        if (e >= last) continue;
+        const u32 i = C == 1 ? u32(e) : e >> 32 ? u32(e / u32(nrhs)) : u32(e) / u32(nrhs);
+        const u32 c = C == 1 ? 0 : u32(e - u64(i) * u32(nrhs));
+        value[k] = y[((long long)(c / C) * n_positions + place[i]) * C + c % C];
+    }
+#pragma unroll
+    for (int k = 0; k < EACH; ++k)
+        if (first + k * blockDim.x < last) x[first + k * blockDim.x] = value[k];
 }
 
 // The present values of the near and far entries of each position, found in the rows of T. One thread a

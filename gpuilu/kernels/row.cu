@@ -162,9 +162,12 @@ __device__ void solve_pack(const Rows<F>& T, const Row<F, V, R, C>& mine, const 
 #pragma unroll
         for (int n = place.parts / 2; n > 0; n /= 2)
             sum = plus(sum, shuffle_xor(FULL_WARP, sum, n * place.apart));
-        if (!UNIT && leads) sum = divided(sum, T, mine);
     }
-    if (!leads) return;
+    if (!leads) return; // one region for what follows: two would cost 2 % of a solve
+    if (!UNIT) {
+#pragma unroll
+        for (int c = 0; c < C; ++c) s[0].v[c] = divided(s[0].v[c], T, mine);
+    }
     publish(on.slot(mine.position, pack), s[0]);
 #pragma unroll
     for (int c = 0; c < C; ++c)

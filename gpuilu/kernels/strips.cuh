@@ -34,8 +34,8 @@ struct Strips {
     const void *records, *far_entries;
 };
 
-// Where b of several columns is. A position's is in row row[position], zero if that is -1. Rows are `of_row`
-// values apart, a group of C columns and the next `of_group`. A single column is by position.
+// Where b is: a position's is in row row[position], zero if that is -1. Rows are `of_row` values apart (of a single
+// column one), a group of C columns and the next `of_group`. For gatherers that copy it is by position.
 struct Source {
     const int* row;
     long long of_row, of_group;
@@ -199,7 +199,7 @@ __device__ Extent load_extent(const Strips<F>& T, u32 step, u32 last) {
 struct StepRows {
     u32 start, rows, n;
     int begin, end;
-    int row; // of several columns the row of b, or -1
+    int row; // of b, or -1
 
     // s such that 2^s lanes can have a part of a row's far entries.
     __device__ int shares(int shares_far) const {
@@ -221,7 +221,7 @@ __device__ StepRows load_ranges(const Strips<F>& T, Extent step, const Columns<V
                                 int lane) {
     StepRows rows{step.start, step.end - step.start, step.n, 0, 0, -1};
     if (u32(lane) >= rows.rows) return rows;
-    if (C > 1) rows.row = on.from.row[step.start + lane];
+    rows.row = on.from.row[step.start + lane];
     rows.begin = T.far_ptr[step.start + lane];
     rows.end = T.far_ptr[step.start + lane + 1];
     return rows;
@@ -247,8 +247,8 @@ __device__ void load_rows(const Strips<F>& T, const StepRows& step, const Column
     g.scale = F(1);
 #pragma unroll
     for (int c = 0; c < C; ++c) g.s[c] = V(0);
-    if (C == 1 ? u32(lane) < step.rows : step.row >= 0) {
-        const V* const b = on.b + (C == 1 ? step.start + lane : step.row * on.from.of_row);
+    if (step.row >= 0) {
+        const V* const b = on.b + (C == 1 ? step.row : step.row * on.from.of_row);
 #pragma unroll
         for (int c = 0; c < C; ++c)
             if (on.has(c)) g.s[c] = b[c];

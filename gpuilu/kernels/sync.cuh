@@ -141,6 +141,14 @@ __device__ V not_a_number() {
     return Words<V>::join(w);
 }
 
+// Make a value "not ready", before the launch in which others poll for it.
+template <class V>
+__device__ void mark(V* slot) {
+    using Word = typename Words<V>::type;
+#pragma unroll
+    for (int h = 0; h < Words<V>::count; ++h) reinterpret_cast<Word*>(slot)[h] = Word(~Word(0));
+}
+
 // Store a result where others poll for it, on a condition, without a branch.
 template <class V>
 __device__ void publish_if(bool stores, V* slot, V value) {

@@ -16,15 +16,7 @@ from gpuilu.dag import Levels, levels, once, remembered
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
-from gpuilu.trsv.strip_launches import (
-    StripsPair,
-    by_position,
-    by_row,
-    enter,
-    leave,
-    spares,
-    vector_bytes,
-)
+from gpuilu.trsv.strip_launches import StripsPair, scratch_bytes, sweeps
 from gpuilu.trsv.strips import MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
 from gpuilu.trsv.strips_pack import (
     columns,
@@ -62,9 +54,9 @@ FEWEST_ROWS = 256  # of a strip
 class Blocked(WaitingPlan):
     """Strips of consecutive rows, or columns of a grid, one thread block each.
 
-    Memory: the triangle once more, and scratch for each stream: one or two vectors, or as many as
-    there are right-hand sides, filled up to fours (twos for complex128). A triangle without entries
-    beside the diagonal needs no strips.
+    Memory: the triangle once more, and scratch for each stream: a vector for each right-hand side,
+    of several their number filled up to fours (twos for complex128), and a second in place where
+    gatherers copy. A triangle without entries beside the diagonal needs no strips.
     """
 
     name = "blocked"
@@ -105,6 +97,8 @@ class Blocked(WaitingPlan):
         none = xp.zeros(len(steps.step_start) - 1, np.int32)
         self._step_shares = none if steps.shares is None else steps.shares
         self._row = steps.row if cut.row is None else cut.row[steps.row]
+        whole = slice(None) if cut.row is None else xp.flatnonzero(cut.row >= 0)
+        self._place = steps.position[whole]  # of each row, segments apart
         self._near_slot = split.near_slot
         self._far_ptr, self._far_position = split.far_ptr, split.far_position
         sources = _sources(split, cut)
@@ -115,7 +109,7 @@ class Blocked(WaitingPlan):
         self._info = _step_info(self._step_start, self._far_ptr)
         self._records: Any = None
         self._far_entries: Any = None
-        if K <= MOST_OF_LANE and _copied(self._info, len(self._row), T.dtype):
+        if cut.row is None and K <= MOST_OF_LANE and _copied(self._info, len(self._row), T.dtype):
             shape = len(self._info), step_bytes(T.dtype, K, 1)
             self._records = xp.empty(shape, np.uint8)
             entries = len(self._far_position), FAR_BYTES
@@ -197,24 +191,14 @@ class Blocked(WaitingPlan):
         return scratch.prepare(function, blocks, threads, *arguments, shared=shared)
 
     def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
-        one = nrhs > 1 or spares(len(self._row), self.T.n, in_place)
-        return (1 if one else 2) * vector_bytes(len(self._row), char, nrhs)
+        return scratch_bytes([self], char, nrhs, in_place)
 
     def _prepare(self, scratch: Any, char: str, nrhs: int, in_place: bool) -> list[Any]:
-        row, launch, nbytes = self._row, scratch.launch, self._nbytes(char, nrhs, in_place)
-        vector = vector_bytes(len(row), char, nrhs)
-        y, *rest = scratch.parts(vector, nbytes // vector)
-        if nrhs == 1:
-            b, source = rest[0] if rest else cuda.GIVEN_X, by_position()
-            begin = enter(scratch, row, cuda.GIVEN_B, b, y, launch, char)
-        else:
-            b, source = cuda.GIVEN_B, by_row(row, char, nrhs)
-            begin = scratch.marking(nbytes)
-        return [
-            begin,
-            self.sweep(scratch, b, source, y, launch, char, nrhs),
-            leave(scratch, row, y, cuda.GIVEN_X, char, nrhs),
-        ]
+        return sweeps(scratch, [self], [self._row], char, nrhs, in_place)
+
+    def copies(self, char: str, nrhs: int) -> bool:
+        """Whether gatherers copy static data, b among them, which is then by position."""
+        return nrhs == 1 and self.T.dtype.char == char and self._records is not None
 
     def _configure(self, dtype: np.dtype, nrhs: int) -> tuple[Any, ...]:
         """(kernel, columns, threads of a block, steps of the ring, shared memory, most blocks)."""
@@ -222,7 +206,7 @@ class Blocked(WaitingPlan):
         columns = columns_at_once(dtype.char, nrhs)
         K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
         narrow = columns == 1 and dtype.itemsize <= 8
-        copies = columns == 1 and self.T.dtype == dtype and self._records is not None
+        copies = self.copies(dtype.char, nrhs)
         at_once = COPIED if copies else self._at_once if narrow else AT_ONCE[0]
         parameters = f"{factor},{vector},{K},{at_once},{columns},{unit}"
         function = cuda.kernel("blocked", f"strips_solve<{parameters}>")

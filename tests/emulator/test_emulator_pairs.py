@@ -19,7 +19,27 @@ from gpuilu.trsv.serial import Serial
 
 pytestmark = needs_compiler
 
-PLANS = {"row": row.Row, "blocked": blocked.Blocked}
+
+def copying(*lower):
+    """Plans of strips whose static data are copied, of lower or upper triangles."""
+
+    def plan(T):
+        def copied(info, n, dtype):
+            return T.lower in lower and dtype.itemsize <= 8
+
+        with mock.patch.object(blocked, "_copied", copied):
+            return blocked.Blocked(T)
+
+    return plan
+
+
+PLANS = {
+    "row": row.Row,
+    "blocked": blocked.Blocked,
+    "copied": copying(True, False),
+    "first copied": copying(True),
+    "second copied": copying(False),
+}
 every_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 
 
@@ -170,7 +190,8 @@ def counting():
             yield counter
 
 
-PASSES = ["strips_enter", "strips_solve", "strips_enter", "strips_solve", "strips_leave"]
+STRIPS = ["strips_solve", "strips_solve", "strips_leave"]
+COPIED = ["strips_enter", "strips_solve", "strips_enter", "strips_solve", "strips_leave"]
 
 
 @pytest.mark.parametrize("trans", "NTH")
@@ -179,8 +200,10 @@ PASSES = ["strips_enter", "strips_solve", "strips_enter", "strips_solve", "strip
     [
         (row.Row, None, ["row_solve"] * 2, 1),
         (row.Row, 3, ["row_columns"] * 2, 1),
-        (blocked.Blocked, None, PASSES, 0),
-        (blocked.Blocked, 3, [*["strips_solve"] * 2, "strips_leave"], 1),
+        (blocked.Blocked, None, STRIPS, 1),
+        (blocked.Blocked, 3, STRIPS, 1),
+        (copying(True, False), None, COPIED, 0),
+        (copying(True, False), 3, STRIPS, 1),
     ],
 )
 def test_an_apply_is_so_many_launches_and_resets(counting, plan, kernels, resets, nrhs, trans):
