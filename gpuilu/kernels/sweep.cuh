@@ -135,6 +135,24 @@ __device__ void read_window(const Places<V, K, C, COPIES>& places, const Slots<K
                                  WINDOW_PIECE<V, C>);
 }
 
+// s -= sum over near entries, of four or more in two sums at once: a single one is a chain of operations, each of
+// which waits for the one before.
+template <class V, int K, int C>
+__device__ void subtract_near(const Pack<V, K>& value, const Pack<V, C> (&x)[K], int c, V& s) {
+    if constexpr (K < 4) {
+#pragma unroll
+        for (int k = K - 1; k >= 0; --k) s = minus_product(s, value.v[k], x[k].v[c]);
+    } else {
+        V other = minus_zero<V>();
+#pragma unroll
+        for (int k = K - 1; k > 0; k -= 2) {
+            other = minus_product(other, value.v[k], x[k].v[c]);
+            s = minus_product(s, value.v[k - 1], x[k - 1].v[c]);
+        }
+        s = plus(s, other);
+    }
+}
+
 // x = r - sum over near entries; where the window keeps it. The 2^n lanes of a row add up what they have,
 // and its first has the row.
 template <bool SHARES, class V, int K, int C, bool COPIES>
@@ -149,8 +167,7 @@ __device__ SharedAddress substitute(const Places<V, K, C, COPIES>& places,
     for (int c = 0; c < C; ++c) {
         V& s = solved.x.v[c];
         s = work.r.v[c];
-#pragma unroll
-        for (int k = K - 1; k >= 0; --k) s = minus_product(s, work.value.v[k], x[k].v[c]);
+        subtract_near(work.value, x, c, s);
         if (SHARES)
             for (u32 o = 1; o < 1u << n; o *= 2) s = plus(s, shuffle_xor(FULL_WARP, s, int(o)));
     }
@@ -223,12 +240,19 @@ __device__ bool await_four(const Places<V, K, C, COPIES>& places, u32 count,
 
 // Step q + L, when it is not known whether the ring holds the step behind it. If it does not, this one is
 // told at once and the step behind waited for; that it is told again does no harm. False after the last
-// step, or if the launch is abandoned.
+// step, or if the launch is abandoned. Where it is known and the compiler sees both ways in one loop, the look ahead is
+// left to the last of four.
 template <int L, bool SHARES, class F, class V, int K, int C, bool COPIES>
 __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on,
                           const Places<V, K, C, COPIES>& places, const Round<V, K, C>& behind,
                           Sweep<V, K, C>& at, const Work<V, K, C>& work, Work<V, K, C>& next,
                           Launch launch, Patience& patience, int lane) {
+    if constexpr (!COPIES && !SHARES && C == 1 && L < 3)
+        if (at.ahead.holds(L + 1) && !at.ahead.divides(L)) {
+            u32 none;
+            sweep_on<L, false, SHARES>(on, places, behind, 0, at.solved, work, next, none, lane);
+            return true;
+        }
     Pack<V, C> x[K];
     const SharedAddress flag = places.flag(at.q + lane);
     read_window(places, work.slots, x);
