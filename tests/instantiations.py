@@ -46,7 +46,8 @@ def _blocked() -> list[str]:
             for v in VALUES
         ]
         + [
-            f"strips_leave<{VALUE_TYPES[v]},{columns}>"
+            f"{kernel}<{VALUE_TYPES[v]},{columns}>"
+            for kernel in ("strips_gather", "strips_scatter")
             for v in VALUES
             for columns in (1, columns_at_once(v))
         ]

@@ -119,7 +119,8 @@ __global__ void strips_enter(int n, const int* row, const V* b, V* b_by_position
 
 // x = y in the order of rows: to gather y takes half the time of scattering x. EACH entries of (n, nrhs) a thread.
 template <class V, int C>
-__global__ void strips_leave(int n, const int* place, const V* y, int n_positions, V* x, int nrhs) {
+__global__ void strips_gather(int n, const int* place, const V* y, int n_positions, V* x,
+                              int nrhs) {
     const u64 first = u64(blockIdx.x) * blockDim.x * EACH + threadIdx.x, last = u64(n) * u32(nrhs);
     V value[EACH];
 #pragma unroll
@@ -133,6 +134,17 @@ __global__ void strips_leave(int n, const int* place, const V* y, int n_position
 #pragma unroll
     for (int k = 0; k < EACH; ++k)
         if (first + k * blockDim.x < last) x[first + k * blockDim.x] = value[k];
+}
+
+// The same by the row of each position, which every triangle has. One thread an entry of (n positions, nrhs).
+template <class V, int C>
+__global__ void strips_scatter(int n, const int* row, const V* y, V* x, int nrhs) {
+    const u64 e = u64(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (e >= u64(n) * u32(nrhs)) return;
+    const u32 p = C == 1 ? u32(e) : e >> 32 ? u32(e / u32(nrhs)) : u32(e) / u32(nrhs);
+    const u32 c = C == 1 ? 0 : u32(e - u64(p) * u32(nrhs));
+    const int i = row[p];
+    if (i >= 0) x[(long long)i * nrhs + c] = y[((long long)(c / C) * n + p) * C + c % C];
 }
 
 // The present values of the near and far entries of each position, found in the rows of T. One thread a

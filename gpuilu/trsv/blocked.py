@@ -16,7 +16,7 @@ from gpuilu.dag import Levels, levels, once, remembered
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
-from gpuilu.trsv.strip_launches import StripsPair, scratch_bytes, sweeps
+from gpuilu.trsv.strip_launches import StripsPair, positions_of, scratch_bytes, sweeps
 from gpuilu.trsv.strips import MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
 from gpuilu.trsv.strips_pack import (
     columns,
@@ -49,6 +49,8 @@ UNTOLD = 256  # where nothing can be predicted
 MOST_TOLD = 48  # entries of a row on average; `row` is faster on a band of 64 and dense triangles
 MUCH_WORSE = 1.3  # than fewer strips: more of them are not looked at
 FEWEST_ROWS = 256  # of a strip
+# Entries of a row on average from which a number more for each row is little: x is then gathered.
+SPACIOUS = 6
 
 
 class Blocked(WaitingPlan):
@@ -97,8 +99,6 @@ class Blocked(WaitingPlan):
         none = xp.zeros(len(steps.step_start) - 1, np.int32)
         self._step_shares = none if steps.shares is None else steps.shares
         self._row = steps.row if cut.row is None else cut.row[steps.row]
-        whole = slice(None) if cut.row is None else xp.flatnonzero(cut.row >= 0)
-        self._place = steps.position[whole]  # of each row, segments apart
         self._near_slot = split.near_slot
         self._far_ptr, self._far_position = split.far_ptr, split.far_position
         sources = _sources(split, cut)
@@ -114,6 +114,10 @@ class Blocked(WaitingPlan):
             self._records = xp.empty(shape, np.uint8)
             entries = len(self._far_position), FAR_BYTES
             self._far_entries = xp.zeros(entries, np.uint8)  # what fills them up is copied too
+        self._place: Any = None
+        if self._records is not None or len(T.indices) > SPACIOUS * T.n:
+            whole = cut.row is None
+            self._place = steps.position if whole else positions_of(self._row, T.n)
         return sources
 
     def refresh(self) -> None:

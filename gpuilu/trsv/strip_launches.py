@@ -15,7 +15,7 @@ import numpy as np
 from gpuilu.backend import cuda, namespace
 from gpuilu.trsv.waiting import PlanPair, columns_at_once
 
-__all__ = ["StripsPair", "scratch_bytes", "sweeps"]
+__all__ = ["StripsPair", "positions_of", "scratch_bytes", "sweeps"]
 
 THREADS = 256  # of a block of the passes from one order to the other
 EACH = 4  # entries of a thread there, as blocked.cu has it
@@ -31,7 +31,7 @@ class StripsPair(PlanPair):
     def __init__(self, first: Any, second: Any) -> None:
         super().__init__()
         self._plans = first, second
-        self._row = first._row, _crossing(first._place, second._row)
+        self._row = first._row, _crossing(first._row, second._row, first.T.n)
 
     def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
         return scratch_bytes(self._plans, char, nrhs, in_place)
@@ -85,19 +85,31 @@ def _enter(scratch: Any, row: Any, b: Any, placed: Any, y: Any, launch: Any, cha
 
 
 def _leave(scratch: Any, plan: Any, y: Any, char: str, nrhs: int) -> Any:
-    """x = y in the order of rows."""
-    kernel = f"strips_leave<{cuda.value_type(np.dtype(char))},{columns_at_once(char, nrhs)}>"
-    n, place = len(plan._place), plan._place
-    arguments = n, place, y, len(plan._row), cuda.GIVEN_X, np.int32(nrhs)
-    return _pass(scratch, kernel, n * nrhs, *arguments)
+    """x = y in the order of rows: gathered where the plan knows the positions of rows."""
+    types = f"<{cuda.value_type(np.dtype(char))},{columns_at_once(char, nrhs)}>"
+    row, place, columns = plan._row, plan._place, np.int32(nrhs)
+    if place is None:
+        to_rows = len(row), row, y, cuda.GIVEN_X, columns
+        return _pass(scratch, f"strips_scatter{types}", len(row) * nrhs, *to_rows, each=1)
+    by_rows = len(place), place, y, len(row), cuda.GIVEN_X, columns
+    return _pass(scratch, f"strips_gather{types}", len(place) * nrhs, *by_rows)
 
 
-def _pass(scratch: Any, kernel: str, entries: int, *arguments: Any) -> Any:
-    blocks = -(-entries // (THREADS * EACH))
+def _pass(scratch: Any, kernel: str, entries: int, *arguments: Any, each: int = EACH) -> Any:
+    blocks = -(-entries // (THREADS * each))
     return scratch.prepare(cuda.kernel("blocked", kernel), blocks, THREADS, *arguments)
 
 
-def _crossing(place: Any, row: Any) -> Any:
-    """place[row]; -1 for a segment."""
+def positions_of(row: Any, n: int) -> Any:
+    """The position of each of n rows, of which `row` has each once and -1 for segments."""
     xp = namespace(row)
-    return xp.where(row < 0, np.int32(-1), place[xp.maximum(row, 0)])
+    position = xp.empty(n, np.int32)
+    at = xp.flatnonzero(row >= 0).astype(np.int32)
+    position[row[at]] = at
+    return position
+
+
+def _crossing(first: Any, second: Any, n: int) -> Any:
+    """For each position of `second` that of the same row in `first`; -1 for a segment."""
+    xp = namespace(first)
+    return xp.where(second < 0, np.int32(-1), positions_of(first, n)[xp.maximum(second, 0)])

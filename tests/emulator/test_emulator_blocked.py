@@ -35,6 +35,7 @@ def strips(n_strips=3, widths=None, at_once=5):
     def plan(T):
         here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
         few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
+        few["SPACIOUS"] = 0 if at_once == 5 else 10**6  # x is gathered, or scattered
         copies = at_once == blocked.COPIED
         few["_far_at_once"] = lambda info: blocked.SHARED_OUT if copies else at_once
         few["_copied"] = lambda info, n, dtype: copies and MAY_COPY(info, 32 * len(info), dtype)
@@ -279,7 +280,8 @@ def test_a_planted_fault_is_caught(fault):
     both = COPYING if file == "strips_copied.cuh" else COPYING + OTHERS
     at_once = ONLY.get(fault, both)
     solves = (f"strips_solve<double,double,2,{far},1,false>" for far in at_once)
-    kernels = (*solves, *others, "strips_leave<double,1>", "strips_records<double,2>")
+    leaves = "strips_gather<double,1>", "strips_scatter<double,1>"
+    kernels = (*solves, *others, *leaves, "strips_records<double,2>")
     unit = emulator.compile_unit("blocked", kernels, texts)
     pattern = cases.layered(12, 40) if fault.startswith("terms") else cases.grid(12, 40)
     T = cases.as_triangle(cases.triangle(pattern))

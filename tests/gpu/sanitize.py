@@ -34,7 +34,7 @@ OWN = {
     if device == "cuda" and not plan.vendor
 }
 # For values of eight bytes at most.
-COPYING = {("blocked", "strips_records"), ("blocked", "strips_entries")}
+COPYING = {("blocked", f"strips_{kernel}") for kernel in ("enter", "records", "entries")}
 MAY_COPY = blocked._copied
 FEWEST_ROWS = 16  # of a strip, so that small triangles have several, and entries between them
 
