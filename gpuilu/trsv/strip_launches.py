@@ -25,7 +25,7 @@ class StripsPair(PlanPair):
     """x <- second^-1 first^-1 b, the second sweep reading what the first has left.
 
     Memory: a number for each position, and scratch for each stream: two vectors for each right-hand
-    side, of several their number filled up as `blocked` does; in place a third for a single one.
+    side, of several their number filled up as `blocked` does; in place a third where gatherers copy.
     """
 
     def __init__(self, first: Any, second: Any) -> None:
