@@ -25,7 +25,8 @@ class StripsPair(PlanPair):
     """x <- second^-1 first^-1 b, the second sweep reading what the first has left.
 
     Memory: a number for each position, and scratch for each stream: two vectors for each right-hand
-    side, of several their number filled up as `blocked` does; in place a third where gatherers copy.
+    side, of several their number filled up as `blocked` does; a third in place where
+    gatherers copy.
     """
 
     def __init__(self, first: Any, second: Any) -> None:
