@@ -90,8 +90,8 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
     }
 }
 
-// Entries of a thread in the passes from one order to the other, a block apart: all in flight at once, for one a
-// thread would be waited for twice. strip_launches.py says the same.
+// Entries of a thread in the passes from one order to the other, a block apart, so that more is under way at once.
+// strip_launches.py says the same.
 constexpr int EACH = 4;
 
 // b_by_position = b in the order of positions; y = "not ready"; and the control words of the sweep that

@@ -240,8 +240,8 @@ __device__ bool await_four(const Places<V, K, C, COPIES>& places, u32 count,
 
 // Step q + L, when it is not known whether the ring holds the step behind it. If it does not, this one is
 // told at once and the step behind waited for; that it is told again does no harm. False after the last
-// step, or if the launch is abandoned. Where it is known and the compiler sees both ways in one loop, the look ahead is
-// left to the last of four.
+// step, or if the launch is abandoned. Where it turns out to be known from an earlier look, the look ahead is left to the
+// last of four; not for gatherers that copy, with which that is slower.
 template <int L, bool SHARES, class F, class V, int K, int C, bool COPIES>
 __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on,
                           const Places<V, K, C, COPIES>& places, const Round<V, K, C>& behind,
