@@ -117,7 +117,7 @@ __global__ void strips_enter(int n, const int* row, const V* b, V* b_by_position
     }
 }
 
-// x = y in the order of rows: to gather y takes half the time of scattering x. EACH entries of (n, nrhs) a thread.
+// x = y in the order of rows: to gather y takes as little as half the time of scattering x. EACH entries of (n, nrhs) a thread.
 template <class V, int C>
 __global__ void strips_gather(int n, const int* place, const V* y, int n_positions, V* x,
                               int nrhs) {
