@@ -46,8 +46,7 @@ def _blocked() -> list[str]:
             for v in VALUES
         ]
         + [
-            f"{kernel}<{VALUE_TYPES[v]},{columns}>"
-            for kernel in ("strips_gather", "strips_scatter")
+            f"strips_scatter<{VALUE_TYPES[v]},{columns}>"
             for v in VALUES
             for columns in (1, columns_at_once(v))
         ]

@@ -48,6 +48,9 @@ class Cells:
     def fill(self, b: Any, x: Any) -> None:
         self._words[0], self._words[1] = b.data.ptr, x.data.ptr
 
+    def address_of_b(self) -> int:
+        return int(self._words[0])
+
 
 class PreparedLaunch(partial):
     """A kernel with its grid, its stream and its arguments: call it without any.

@@ -109,6 +109,12 @@ class Scratch:
         memset = cupy().cuda.runtime.memsetAsync
         return partial(memset, int(self.data) + offset, 0, nbytes, self.stream.ptr)
 
+    def copying(self, to: np.uint64, nbytes: int) -> Callable[[], None]:
+        """What copies that many bytes of b to scratch, on this stream."""
+        copy, cells, stream = cupy().cuda.runtime.memcpyAsync, self.cells, self.stream.ptr
+        within = cupy().cuda.runtime.memcpyDeviceToDevice
+        return lambda: copy(int(to), cells.address_of_b(), nbytes, within, stream)
+
 
 class Workspaces:
     """Scratch memory for one object: a block for each stream, and a private one for each capture.

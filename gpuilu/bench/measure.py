@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -72,6 +73,11 @@ class Solver(Contender):
 
     def release(self) -> None:
         self.plans, self.joined = [], None
+
+    def predicted_ms(self) -> float:
+        """What the algorithm expects a solve to take; 0 where it has no idea."""
+        with remembered():
+            return sum(self.algorithm.predicted_us(T) for T in self.system.triangles) / 1e3
 
 
 class Chosen(Solver):
@@ -154,4 +160,7 @@ def _row(solver: Solver, name: str, phase: str, card: str) -> dict[str, Any]:
     floor = solver.system.floor_ms(card)
     if phase == "solve" and floor is not None:
         row["floor_ms"] = floor
+    predicted = solver.predicted_ms() if phase == "solve" else 0.0
+    if 0 < predicted < math.inf:
+        row["predicted_ms"] = predicted
     return row | failure(solver)

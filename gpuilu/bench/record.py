@@ -1,10 +1,10 @@
 """What was measured, as JSON: {schema, commit, date, card, driver, cupy, rows: [...]}.
 
 A row has case, n, nnz, n_levels, dtype, nrhs, op, trans, algorithm, phase, ms, q1_ms, q3_ms, nbytes
-and backward_error; floor_ms where there is a yardstick; `share` and `multiprocessors` where only a
-part of the card was used; `chosen`, `reason` and `expected_solves` for "auto"; `error` and
-`message` where it failed. Phases: "setup", for "auto" also "setup_once" (told that one solve is
-expected), "solve", and "run" for what is no solve.
+and backward_error; floor_ms where there is a yardstick, predicted_ms where there is a model;
+`share` and `multiprocessors` where only a part of the card was used; `chosen`, `reason` and
+`expected_solves` for "auto"; `error` and `message` where it failed. Phases: "setup", for "auto"
+also "setup_once" (told that one solve is expected), "solve", and "run" for what is no solve.
 """
 
 from __future__ import annotations

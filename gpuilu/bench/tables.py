@@ -149,6 +149,10 @@ def _of_floor(row: Row) -> str:
     return f"{row['ms'] / row['floor_ms']:.1f}" if row.get("floor_ms") else "-"
 
 
+def _of_prediction(row: Row) -> str:
+    return f"{row['ms'] / row['predicted_ms']:.2f}" if row.get("predicted_ms") else "-"
+
+
 def _memory(row: Row) -> str:
     return "-" if row["nbytes"] is None else f"{row['nbytes'] / 1e6:.1f}"
 
@@ -174,6 +178,7 @@ TABLES: dict[str, tuple[str, Cell]] = {
     "solve": ("Solve [ms]", _of_row(lambda row: f"{row['ms']:.4g}")),
     "ratio": ("Speed, {reference} = 1", _ratio),
     "floor": ("Time over the yardstick", _of_row(_of_floor)),
+    "model": ("Time over the prediction", _of_row(_of_prediction)),
     "gflops": ("GFLOPS, 2 nnz / t", _of_row(lambda row: f"{gflops(row):.2f}")),
     "setup": ("Set-up [ms]", _of_row(lambda row: f"{row['ms']:.4g}", "setup")),
     "break_even": ("Solves from which it beats {reference} in total", _break_even),

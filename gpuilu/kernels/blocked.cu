@@ -1,6 +1,7 @@
 // T x = b, rows in strips, one block a strip: inside a block the values go through shared memory.
 #include "entries.cuh"
 #include "strips_copied.cuh"
+#include "strips_leave.cuh"
 #include "strips_shared.cuh"
 #include "sweep.cuh"
 
@@ -28,6 +29,7 @@ constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 5
 // Solve T x = b; y, by position and marked "not ready" before, carries the values between strips. Of several
 // right-hand sides it has C after C, each group (n_positions, C), filled up with solutions for b = 0. One
 // block a strip and C right-hand sides; warp 0 sweeps, the others gather: two warps at least, any grid.
+// Blocks that find no strip put x in the order of rows, of one right-hand side, if there is an x.
 //
 // Ordering: between blocks a value is its own ready mark, one word stored once and read by relaxed
 // polls. Inside a block the gatherer of a step releases `filled`, which every lane of the sweeper
@@ -43,7 +45,7 @@ constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 5
 // Source: own; monotone cuts, and the value as its own mark after Dufrechou and Ezzatti 2018.
 template <class F, class V, int K, int FAR, int C, bool UNIT>
 __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
-    strips_solve(Strips<F> T, const V* b, Source from, V* y, int nrhs, int ring_steps,
+    strips_solve(Strips<F> T, const V* b, Source from, V* y, V* x, int nrhs, int ring_steps,
                  Launch launch) {
     __shared__ Hall hall;
     extern __shared__ Pack<u64, 2> room[];
@@ -64,7 +66,7 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
         if (threadIdx.x == 0) hall.ticket = take_ticket(launch);
         __syncthreads();
         const u32 ticket = same_in_warp(hall.ticket), strip = ticket / u32(groups);
-        if (strip >= u32(T.n_strips)) return;
+        if (strip >= u32(T.n_strips)) break;
         const Columns<V, C> on(b, from, y, T.n_positions, int(ticket % u32(groups)), nrhs);
         const u32 begin = same_in_warp(T.step_ptr[strip]);
         const u32 count = same_in_warp(T.step_ptr[strip + 1]) - begin;
@@ -88,10 +90,14 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
                                      patience, lane);
         }
     }
+    if constexpr (C == 1) {
+        const int n = T.place ? T.n_rows : T.n_positions;
+        if (x) leave(T.place, T.row, u32(n), y, x, hall, launch, patience, lane);
+    }
 }
 
-// Entries of a thread in the passes from one order to the other, a block apart, so that more is under way at once.
-// strip_launches.py says the same.
+// Positions of a thread in `strips_enter`, a block apart, so that more is under way at once. strip_launches.py
+// says the same.
 constexpr int EACH = 4;
 
 // b_by_position = b in the order of positions; y = "not ready"; and the control words of the sweep that
@@ -117,26 +123,7 @@ __global__ void strips_enter(int n, const int* row, const V* b, V* b_by_position
     }
 }
 
-// x = y in the order of rows: to gather y takes as little as half the time of scattering x. EACH entries of (n, nrhs) a thread.
-template <class V, int C>
-__global__ void strips_gather(int n, const int* place, const V* y, int n_positions, V* x,
-                              int nrhs) {
-    const u64 first = u64(blockIdx.x) * blockDim.x * EACH + threadIdx.x, last = u64(n) * u32(nrhs);
-    V value[EACH];
-#pragma unroll
-    for (int k = 0; k < EACH; ++k) {
-        const u64 e = first + k * blockDim.x;
-        if (e >= last) continue;
-        const u32 i = C == 1 ? u32(e) : e >> 32 ? u32(e / u32(nrhs)) : u32(e) / u32(nrhs);
-        const u32 c = C == 1 ? 0 : u32(e - u64(i) * u32(nrhs));
-        value[k] = y[((long long)(c / C) * n_positions + place[i]) * C + c % C];
-    }
-#pragma unroll
-    for (int k = 0; k < EACH; ++k)
-        if (first + k * blockDim.x < last) x[first + k * blockDim.x] = value[k];
-}
-
-// The same by the row of each position, which every triangle has. One thread an entry of (n positions, nrhs).
+// x = y in the order of rows, where `strips_solve` leaves that to others. One thread an entry of (n positions, nrhs).
 template <class V, int C>
 __global__ void strips_scatter(int n, const int* row, const V* y, V* x, int nrhs) {
     const u64 e = u64(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -19,19 +19,22 @@ constexpr u32 MOST_STEPS = 64; // in the ring
 // is 1 / diagonal, or zero where only the division is safe; `diag` is in the order of x. `info`,
 // `records` (RingStep, with scale for r) and `far_entries` say the same for gatherers that copy
 // (strips_copied.cuh). With `shares_far` lanes without a row have a part of the far entries of others: for
-// all numbers of columns, or none, so that all columns have the same bits.
+// all numbers of columns, or none, so that all columns have the same bits. `place` is the position of each of
+// `n_rows` rows, or null.
 struct StepInfo;
 template <class F>
 struct Strips {
     int n_strips;
     alignas(8) int n_positions;
     alignas(8) int shares_far;
+    alignas(8) int n_rows;
     const int *step_ptr, *step_start, *step_shares, *row, *far_ptr, *far_position;
     const F* far_data;
     const u16* near_slot;
     const F *near_data, *scale, *diag;
     const StepInfo* info;
     const void *records, *far_entries;
+    const int* place;
 };
 
 // Where b is: a position's is in row row[position], zero if that is -1. Rows are `of_row` values apart (of a single
@@ -147,6 +150,7 @@ struct Hall {
     u32 swept;                      // steps that are swept; gatherers that copy have flags instead:
     Flag freed[MOST_STEPS / 4];     // four steps are swept
     u32 ticket;
+    u32 latest; // position of which blocks without a strip wait for the value
 
     // By all threads, before a barrier of the block; once more before each further strip.
     __device__ void make_flags(bool again) {

@@ -6,6 +6,13 @@ namespace gpuilu {
 
 constexpr int STEP_ROWS = 32; // at most
 
+// The sum over a warp, in all its lanes.
+__device__ inline u32 warp_sum(u32 mine) {
+#pragma unroll
+    for (int o = 16; o > 0; o /= 2) mine += __shfl_xor_sync(FULL_WARP, mine, o);
+    return mine;
+}
+
 // strip[i] of `count` ranges of consecutive rows, from the last row on for an upper triangle. One
 // thread a row.
 template <bool LOWER>
@@ -42,38 +49,50 @@ __global__ void cut_axis(int n, int stride, int length, int parts, int* strip) {
 
 // ---- what a candidate promises ------------------------------------------------------------------
 
-// rows[t, l] += 1 for each row of strip t at level l; crowded += 1 for each with more than `close` entries
-// of which the close + 1st nearest to the diagonal is in its own strip. Zero on entry. One thread
-// for any number of rows, blocks of whole warps, any grid: each warp adds to `crowded` once.
+// rows[t, l] += 1 for each row of strip t at level l. Of the entries of a row that are in its own strip, up to the
+// first from the diagonal that is not: *beyond += how many are more than `few`, *crowded += 1 if they are more
+// than `many`. Zero on entry. One thread for any number of rows, blocks of whole warps, any grid: each warp adds
+// to the sums once.
 template <bool LOWER>
-__global__ void count_strip_rows(int n, int n_levels, int close, const int* level, const int* strip,
-                                 const int* indptr, const int* indices, u32* rows, u32* crowded) {
+__global__ void count_strip_rows(int n, int n_levels, int few, int many, const int* level,
+                                 const int* strip, const int* indptr, const int* indices, u32* rows,
+                                 u32* beyond, u32* crowded) {
     const long long threads = (long long)gridDim.x * blockDim.x;
-    u32 found = 0;
+    u32 more = 0, many_more = 0;
     for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < n; at += threads) {
-        const int i = int(at), begin = indptr[i], end = indptr[i + 1], mine = strip[i];
+        const int i = int(at), begin = indptr[i], length = indptr[i + 1] - begin, mine = strip[i];
         atomicAdd(rows + (long long)mine * n_levels + level[i], 1u);
-        if (end - begin > close)
-            found += strip[indices[LOWER ? end - 1 - close : begin + close]] == mine;
+        int inside = few;
+        while (inside < length &&
+               strip[indices[begin + (LOWER ? length - 1 - inside : inside)]] == mine)
+            ++inside;
+        more += inside - few;
+        many_more += inside > many;
     }
-#pragma unroll
-    for (int o = 16; o > 0; o /= 2) found += __shfl_xor_sync(FULL_WARP, found, o);
-    if (threadIdx.x % 32 == 0 && found) atomicAdd(crowded, found);
+    more = warp_sum(more);
+    many_more = warp_sum(many_more);
+    if (threadIdx.x % 32) return;
+    if (more) atomicAdd(beyond, more);
+    if (many_more) atomicAdd(crowded, many_more);
 }
 
 constexpr int STRIPS_A_THREAD = 8;
 
-// widest[l] = the largest of rows[t, l] over all strips t; zero on entry. One thread for
-// STRIPS_A_THREAD strips and one level.
-__global__ void widest_strips(int n_strips, int n_levels, const u32* rows, u32* widest) {
+// widest[l] = the largest of rows[t, l] over all strips t; *steps = how many steps all of them are. Zero on entry.
+// One thread for STRIPS_A_THREAD strips and one level, blocks of whole warps.
+__global__ void widest_strips(int n_strips, int n_levels, const u32* rows, u32* steps,
+                              u32* widest) {
     const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const long long first = thread / n_levels * STRIPS_A_THREAD, l = thread % n_levels;
-    u32 most = 0;
+    u32 most = 0, sum = 0;
     for (long long t = first; t < first + STRIPS_A_THREAD && t < n_strips; ++t) {
         const u32 here = rows[t * n_levels + l];
         most = here > most ? here : most;
+        sum += (here + STEP_ROWS - 1) / STEP_ROWS;
     }
     if (most) atomicMax(widest + l, most);
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0 && sum) atomicAdd(steps, sum);
 }
 
 // ---- steps --------------------------------------------------------------------------------------
@@ -192,9 +211,8 @@ __global__ void count_near(int n, Placed T, int* near, u32* counts) {
     u32 mine = 0; // lane m adds found[m]: one access a warp
 #pragma unroll
     for (int m = 0; m <= MOST_NEAR; ++m) {
-#pragma unroll
-        for (int o = 16; o > 0; o /= 2) found[m] += __shfl_xor_sync(FULL_WARP, found[m], o);
-        if (lane == m) mine = found[m];
+        const u32 sum = warp_sum(found[m]);
+        if (lane == m) mine = sum;
     }
     if (lane <= MOST_NEAR) atomicAdd(counts + lane, mine);
 }

@@ -211,18 +211,23 @@ struct Launch {
     u32* status;
     u64 patience_ns;
 };
-constexpr int TICKET = 0, ABANDONED = 1, PROGRESS = 2;
+constexpr int TICKET = 0, ABANDONED = 1, PROGRESS = 2, TURN = 3, CONTROL_WORDS = 4;
 constexpr u32 STALLED = 1;
 
 // Reset the control words of a launch to come, by one thread of one before it on the same stream.
 __device__ inline void reset_control(Launch next) {
-    next.control[TICKET] = next.control[ABANDONED] = next.control[PROGRESS] = MARK32;
+    for (int word = 0; word < CONTROL_WORDS; ++word) next.control[word] = MARK32;
 }
 
 // The next task in topological order. Whoever holds a ticket is running, so a task waits only for
 // tasks whose holders are resident, whatever the order in which blocks were started.
 __device__ inline u32 take_ticket(Launch launch) {
     return atomicAdd(launch.control + TICKET, 1u) + 1u;
+}
+
+// The next of what is to be done once all tickets are taken.
+__device__ inline u32 take_turn(Launch launch) {
+    return atomicAdd(launch.control + TURN, 1u) + 1u;
 }
 
 // Tickets for the warps of a block, one atomic for as many tasks as the block has warps: a million
@@ -339,6 +344,22 @@ __device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Laun
         if (pending >> r & 1u) value[r] = not_a_number<V>();
 }
 
+// Wait until one value is published, polling seldom, for where others wait for it in haste.
+template <class V>
+__device__ void await_calmly(const V* slot, u32 pause_ns, Launch launch, Patience& patience,
+                             int lane) {
+    using Word = typename Words<V>::type;
+    while (true) {
+        Word w[Words<V>::count];
+        load_words(slot, w);
+        bool ready = true;
+#pragma unroll
+        for (int h = 0; h < Words<V>::count; ++h) ready = ready && w[h] != Word(~Word(0));
+        if (__all_sync(FULL_WARP, ready) || patience.exhausted(launch, lane)) return;
+        __nanosleep(pause_ns);
+    }
+}
+
 // Wait until a flag is no longer marked, and see everything its setter did before setting it.
 __device__ inline void await_flag(const u32* flag, Launch launch, Patience& patience, int lane) {
     while (__any_sync(FULL_WARP, load_acquire(flag) == MARK32))
@@ -368,10 +389,16 @@ __device__ inline void set_flag(u32* flag, int lane) {
     if (lane == 0) store_release(flag, 0u);
 }
 
+// The largest of a warp, in all its lanes.
+__device__ inline u32 warp_max(u32 mine) {
+#pragma unroll
+    for (int o = 16; o > 0; o /= 2) mine = max(mine, __shfl_xor_sync(FULL_WARP, mine, o));
+    return mine;
+}
+
 // Largest of what all warps have seen; `slot` starts as zero.
 __device__ inline void report_most(u32* slot, u32 seen, int lane) {
-#pragma unroll
-    for (int o = 16; o > 0; o /= 2) seen = max(seen, __shfl_xor_sync(FULL_WARP, seen, o));
+    seen = warp_max(seen);
     if (lane == 0 && seen > load_relaxed(slot)) atomicMax(slot, seen);
 }
 

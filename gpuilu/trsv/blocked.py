@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.dag import Levels, levels, once, remembered
+from gpuilu.dag import levels, once, remembered
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
-from gpuilu.trsv.strip_launches import StripsPair, positions_of, scratch_bytes, sweeps
+from gpuilu.trsv.strip_launches import StripsPair, scratch_bytes, sweeps
 from gpuilu.trsv.strips import MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
+from gpuilu.trsv.strips_model import FULL, Counts, predicted_us
 from gpuilu.trsv.strips_pack import (
     columns,
+    counts,
     in_steps,
-    predictions,
     ranges,
     split_entries,
     with_shares,
@@ -38,27 +39,25 @@ AT_ONCE = (2, 5)  # far entries of a row that a lane polls at once: of several c
 SHARED_OUT = 1  # where the far entries of a step are shared out among the lanes
 MOST_LISTED = 64  # of them at once
 COPIED = 3  # where static data are copied step by step
-FULL = 1.25  # lanes of all steps for one row, at most, for that
 MOST_STAGED = 64  # far entries of a step that are copied with it
 FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
 FEW = 16  # steps of which one may have more, to be shared out all the same
 WIDTHS = dict.fromkeys("fdF", (2, 4, 8, 16)) | {"D": (2, 4, 16)}  # near entries of a row
-STRIPS = (32, 64, 128, 256, 512, 1024)  # how many may be tried
+STRIPS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)  # how many may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
 UNTOLD = 256  # where nothing can be predicted
-MOST_TOLD = 48  # entries of a row on average; `row` is faster on a band of 64 and dense triangles
-MUCH_WORSE = 1.3  # than fewer strips: more of them are not looked at
 FEWEST_ROWS = 256  # of a strip
-# Entries of a row on average from which a number more for each row is little: x is then gathered.
-SPACIOUS = 6
+FEWEST_TO_LEAVE = 16  # strips whose blocks put x in the order of rows as they run out of strips
 
 
 class Blocked(WaitingPlan):
     """Strips of consecutive rows, or columns of a grid, one thread block each.
 
-    Memory: the triangle once more, and scratch for each stream: a vector for each right-hand side,
-    of several their number filled up to fours (twos for complex128), and a second in place where
-    gatherers copy. A triangle without entries beside the diagonal needs no strips.
+    Memory: the triangle once more (where gatherers copy, a second time from the first solve of
+    several columns or in another precision on), and scratch for each stream: a vector for each
+    right-hand side, of several their number filled up to fours (twos for complex128), and a second
+    where gatherers copy, or in place. A triangle without entries beside the diagonal needs no
+    strips.
     """
 
     name = "blocked"
@@ -67,20 +66,15 @@ class Blocked(WaitingPlan):
 
     def __init__(self, T: Triangle) -> None:
         super().__init__(T)
+        self._values: Any = None  # of near and of far entries
+        self._strips: Any = None
         if len(T.indices) == 0:
             return
         sources = self._pack(T)
         self._at_once = _far_at_once(self._info)
-        shares_far = int(self._records is None and self._at_once != SHARED_OUT)
-        steps = self._step_ptr, self._step_start, self._step_shares, self._row
-        self._strips = cuda.struct(
-            *(self.n_strips, len(self._row), shares_far, *steps),
-            *(self._far_ptr, self._far_position, self._far_data),
-            *(self._near_slot, self._near_data, self._scale, T.diag),
-            *(self._info, self._records, self._far_entries),
-        )
-        self._take(sources)
-        self._invert()
+        values = self._no_values()
+        self._take(sources, values)
+        self._assign(values)
 
     def _pack(self, T: Triangle) -> tuple[Any, Any]:
         """Where near and far values come from; kept only if they are not entries of whole rows."""
@@ -88,7 +82,7 @@ class Blocked(WaitingPlan):
         with remembered():
             cut = cut_long_rows(T)
             P, found = cut.pattern, levels(cut.pattern)
-            strips = predicted(P)[1]
+            strips = predicted(P, T.dtype)[1]
         self.n_strips = strips.count
         steps = in_steps(P, found, strips)
         split = split_entries(P, found, steps, WIDTHS[T.dtype.char])
@@ -103,8 +97,6 @@ class Blocked(WaitingPlan):
         self._far_ptr, self._far_position = split.far_ptr, split.far_position
         sources = _sources(split, cut)
         self._sources = None if cut.source is None else sources
-        self._near_data = xp.empty(split.near_slot.shape, T.dtype)
-        self._far_data = xp.empty(len(self._far_position), T.dtype)
         self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
         self._info = _step_info(self._step_start, self._far_ptr)
         self._records: Any = None
@@ -114,51 +106,89 @@ class Blocked(WaitingPlan):
             self._records = xp.empty(shape, np.uint8)
             entries = len(self._far_position), FAR_BYTES
             self._far_entries = xp.zeros(entries, np.uint8)  # what fills them up is copied too
-        self._place: Any = None
-        if self._records is not None or len(T.indices) > SPACIOUS * T.n:
-            whole = cut.row is None
-            self._place = steps.position if whole else positions_of(self._row, T.n)
+        self._place = None if self._records is None else steps.position
+        self._leaves = self.n_strips >= FEWEST_TO_LEAVE
         return sources
 
     def refresh(self) -> None:
-        T = self.T
-        if len(T.indices) == 0:
+        if len(self.T.indices):
+            values = self._no_values() if self._values is None else self._values
+            self._find(values)
+            self._assign(values)
+
+    def _no_values(self) -> tuple[Any, Any]:
+        """Room for the values of near and of far entries."""
+        xp, dtype = namespace(self._near_slot), self.T.dtype
+        return xp.empty(self._near_slot.shape, dtype), xp.empty(len(self._far_position), dtype)
+
+    def _find(self, values: tuple[Any, Any]) -> None:
+        """The present values, out of T."""
+        T, (near, far) = self.T, values
+        if self._sources is not None:
+            self._take(self._sources, values)
             return
-        if self._sources is None:
-            n, kernel = len(self._row), f"strips_refresh<{cuda.value_type(T.dtype)}>"
-            near = self._near_slot, self._near_data
-            far = self._far_ptr, self._far_position, self._far_data
-            entries = self._row, *near, *far, T.indptr, T.indices, T.data
-            cuda.for_each("blocked", kernel, n, n, self._near_slot.shape[1], *entries)
-        else:
-            self._take(self._sources)
-        self._invert()
+        n, kernel = len(self._row), f"strips_refresh<{cuda.value_type(T.dtype)}>"
+        entries = self._near_slot, near, self._far_ptr, self._far_position, far
+        matrix = T.indptr, T.indices, T.data
+        cuda.for_each("blocked", kernel, n, n, near.shape[1], self._row, *entries, *matrix)
 
-    def _take(self, sources: tuple[Any, Any]) -> None:
-        """Gather near and far values."""
-        T = self.T
-        kernel = f"take_entries<{cuda.value_type(T.dtype)}>"
-        for source, data in zip(sources, (self._near_data, self._far_data), strict=True):
-            cuda.for_each("order", kernel, data.size, np.int64(data.size), source, T.data, data)
+    def _take(self, sources: tuple[Any, Any], values: tuple[Any, Any]) -> None:
+        """The same, faster, where it is known where in T they are."""
+        kernel = f"take_entries<{cuda.value_type(self.T.dtype)}>"
+        for source, data in zip(sources, values, strict=True):
+            cuda.for_each(
+                "order", kernel, data.size, np.int64(data.size), source, self.T.data, data
+            )
 
-    def _invert(self) -> None:
-        """Reciprocals of the diagonal, by position."""
-        T, n = self.T, len(self._row)
+    def _assign(self, values: tuple[Any, Any]) -> None:
+        """Take these and reciprocals of the diagonal; what records have too is not kept."""
+        T, value = self.T, cuda.value_type(self.T.dtype)
         if T.diag is not None:
-            kernel = f"reciprocals<{cuda.value_type(T.dtype)}>"
-            cuda.for_each("row", kernel, n, n, self._row, T.diag, self._scale)
-        if self._records is not None:
-            n, K = 32 * len(self._info), self._near_slot.shape[1]
-            kernel = f"strips_records<{cuda.value_type(T.dtype)},{K}>"
-            entries = self._near_slot, self._near_data, self._scale, self._far_ptr
-            cuda.for_each("blocked", kernel, n, n, self._info, *entries, self._records)
-            kernel = f"strips_entries<{cuda.value_type(T.dtype)}>"
-            n, far = len(self._far_position), (self._far_position, self._far_data)
-            cuda.for_each("blocked", kernel, n, n, *far, self._far_entries)
+            n = len(self._row)
+            cuda.for_each("row", f"reciprocals<{value}>", n, n, self._row, T.diag, self._scale)
+        if self._records is None:
+            self._values = values
+        else:
+            (near, far), n, n_far = values, 32 * len(self._info), len(self._far_position)
+            entries = self._near_slot, near, self._scale, self._far_ptr, self._records
+            kernel = f"strips_records<{value},{near.shape[1]}>"
+            cuda.for_each("blocked", kernel, n, n, self._info, *entries)
+            far_entries = self._far_position, far, self._far_entries
+            cuda.for_each("blocked", f"strips_entries<{value}>", n_far, n_far, *far_entries)
+        if self._strips is None:
+            self._strips = self._struct()
+
+    def _lay_out(self) -> None:
+        """Values of near and far entries also beside the records, for gatherers that do not copy.
+
+        Raises
+        ------
+        CaptureError
+            If that is to be done while the current stream is captured.
+        """
+        if self._values is None:
+            cuda.refuse_capture("the first solve of several columns or in another precision")
+            values = self._no_values()
+            self._find(values)
+            cuda.synchronize()  # another stream may be the next to use them
+            self._values = values
+            self._strips = self._struct()
+
+    def _struct(self) -> Any:
+        """The struct `Strips` of the kernels."""
+        shares_far = int(self._records is None and self._at_once != SHARED_OUT)
+        steps = self._step_ptr, self._step_start, self._step_shares, self._row
+        near_data, far_data = self._values or (None, None)
+        return cuda.struct(
+            *(self.n_strips, len(self._row), shares_far, self.T.n, *steps),
+            *(self._far_ptr, self._far_position, far_data),
+            *(self._near_slot, near_data, self._scale, self.T.diag),
+            *(self._info, self._records, self._far_entries, self._place),
+        )
 
     @classmethod
     def predicted_us(cls, T: Triangle) -> float:
-        return predicted(T)[0]
+        return predicted(T, T.dtype)[0]
 
     def solve(self, x: Any, b: Any = None) -> None:
         if len(self.T.indices) == 0:
@@ -186,12 +216,14 @@ class Blocked(WaitingPlan):
         return shared <= cuda.shared_memory() - HALL
 
     def sweep(
-        self, scratch: Any, b: Any, source: Any, y: Any, launch: Any, char: str, nrhs: int
+        self, scratch: Any, b: Any, source: Any, y: Any, x: Any, launch: Any, char: str, nrhs: int
     ) -> Any:
-        """The launch that solves; where b is, the struct `Source` says."""
+        """The launch that solves; where b is, the struct `Source` says. x may be None."""
         width, function, columns, threads, ring, shared, full = self._configuration(char, nrhs)
+        if not self.copies(char, nrhs):
+            self._lay_out()
         blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
-        arguments = (self._strips, b, source, y, width, ring, launch)
+        arguments = (self._strips, b, source, y, x, width, ring, launch)
         return scratch.prepare(function, blocks, threads, *arguments, shared=shared)
 
     def _nbytes(self, char: str, nrhs: int, in_place: bool) -> int:
@@ -203,6 +235,10 @@ class Blocked(WaitingPlan):
     def copies(self, char: str, nrhs: int) -> bool:
         """Whether gatherers copy static data, b among them, which is then by position."""
         return nrhs == 1 and self.T.dtype.char == char and self._records is not None
+
+    def leaves(self, nrhs: int) -> bool:
+        """Whether the sweep itself puts x in the order of rows, where b must not be."""
+        return nrhs == 1 and self._leaves
 
     def _configure(self, dtype: np.dtype, nrhs: int) -> tuple[Any, ...]:
         """(kernel, columns, threads of a block, steps of the ring, shared memory, most blocks)."""
@@ -291,43 +327,26 @@ def _far_at_once(info: Any) -> int:
     return SHARED_OUT if crowded * FEW < len(info) else AT_ONCE[1]
 
 
-def predicted(P: Pattern) -> tuple[float, Strips]:
+def predicted(P: Pattern, dtype: np.dtype) -> tuple[float, Strips]:
     """(microseconds, strips) of the strips that promise most."""
-    return once(_predicted, P)
+    found, candidates = levels(P), once(_candidates, P)
+    times = [predicted_us(P, found, strips, c, dtype.itemsize) for strips, c in candidates]
+    best = int(np.argmin(times))
+    if np.isfinite(times[best]):
+        return times[best], candidates[best][0]
+    return np.inf, ranges(P, min(UNTOLD, _most_strips(P)))
 
 
-def _predicted(P: Pattern) -> tuple[float, Strips]:
-    found = levels(P)
-    most = max(1, P.n // FEWEST_ROWS)
-    counts = sorted({min(count, most) for count in STRIPS})
-    best = _best(P, found, [ranges(P, count) for count in counts], (np.inf, None))
-    us, strips = _best(P, found, columns(P, min(most, MOST_COLUMNS)), best)
-    if strips is not None:
-        return us, strips
-    if len(P.indices) > MOST_TOLD * P.n:
-        return np.inf, ranges(P, min(UNTOLD, most))
-    crowded = [ranges(P, count) for count in counts]
-    us, strips = _best(P, found, crowded, (np.inf, None), crowded_too=True)
-    return us, ranges(P, min(UNTOLD, most)) if strips is None else strips
+def _candidates(P: Pattern) -> list[tuple[Strips, Counts | None]]:
+    """The strips that may be taken, and what is counted of them."""
+    most = _most_strips(P)
+    tried = [ranges(P, count) for count in sorted({min(count, most) for count in STRIPS})]
+    tried += columns(P, min(most, MOST_COLUMNS))
+    return list(zip(tried, counts(P, levels(P), tried), strict=True))
 
 
-def _best(
-    P: Pattern,
-    found: Levels,
-    candidates: list[Strips],
-    best: tuple[float, Strips | None],
-    crowded_too: bool = False,
-) -> tuple[float, Strips | None]:
-    """The better of `best` and the best of the candidates, up to one much worse than others."""
-    least = np.inf
-    predicted_us = predictions(P, found, candidates, crowded_too)
-    for strips, microseconds in zip(candidates, predicted_us, strict=True):
-        if MUCH_WORSE * least < microseconds < np.inf:
-            break
-        least = min(least, microseconds)
-        if microseconds < best[0]:
-            best = microseconds, strips
-    return best
+def _most_strips(P: Pattern) -> int:
+    return max(1, P.n // FEWEST_ROWS)
 
 
 def _sources(split: Split, cut: Cut) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuilu.backend import cuda, namespace
-from gpuilu.dag import Levels, is_regular, levels, remembered
+from gpuilu.dag import Levels, levels, remembered
 from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import cut_long_rows
@@ -89,7 +89,7 @@ class Row(WaitingPlan):
 
     @classmethod
     def predicted_us(cls, T: Triangle) -> float:
-        return predicted_us(T, levels(T))
+        return predicted_us(T, levels(T), T.dtype.itemsize)
 
     def followed_by(self, other: Plan) -> RowPair:
         assert isinstance(other, Row)
@@ -149,14 +149,19 @@ class RowPair(PlanPair):
         ]
 
 
-def predicted_us(P: Pattern, found: Levels) -> float:
-    """Predicted time of a solve: a hop a level, and what rows and entries cost in wide levels.
+# Fitted to what an H200 took: see docs/notes/strips.rst. Rows of more than FEW entries take longer,
+# up to MANY; with values of four bytes much longer, as more of them are polled at once in a sector.
+HOP_US, HOP_US_AN_ENTRY, HOP_US_AN_ENTRY_OF_FOUR = 0.6, 0.02, 0.06
+FEW, MANY = 4, 12
+ROW_US, ROW_US_A_BYTE, ENTRY_US_A_BYTE = 3.6e-5, 1e-6, 6.6e-7
 
-    Fitted to what an H100 took in float64: see docs/notes/strips.rst.
-    """
-    mean = len(P.indices) / max(P.n, 1)
-    hop = (0.5 if is_regular(P) else 0.6) + 0.033 * min(max(mean - 4, 0), 8)
-    return hop * found.n_levels + 4.3e-5 * P.n + 8.8e-6 * len(P.indices)
+
+def predicted_us(P: Pattern, found: Levels, itemsize: int) -> float:
+    """Predicted time of a solve: a hop a level, and what rows and entries cost in wide levels."""
+    beyond = min(max(len(P.indices) / max(P.n, 1), FEW), MANY) - FEW
+    hop = HOP_US + beyond * (HOP_US_AN_ENTRY_OF_FOUR if itemsize == 4 else HOP_US_AN_ENTRY)
+    traffic = (ROW_US + ROW_US_A_BYTE * itemsize) * P.n
+    return hop * found.n_levels + traffic + ENTRY_US_A_BYTE * itemsize * len(P.indices)
 
 
 def in_flight(lanes: int, mean: float) -> int:

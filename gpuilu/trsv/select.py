@@ -23,13 +23,12 @@ SMALLEST = 100_000  # rows below which waking threads cannot pay
 ROWS_A_LEVEL = 16_384
 FEWEST_SOLVES = 10  # the level order costs about as much as five solves
 
-# Chosen by what an H100 took in float64: see docs/notes/strips.rst.
+# Chosen by what an H100 and an H200 took: see docs/notes/strips.rst.
 FEW_ROWS = 1024
 DENSE = 0.5  # of the places of 32x32 tiles
 FEWEST_SOLVES_CUDA = 5
 FAST_US = 200.0
 BLOCKED_SETUP_US = 1_500.0  # beyond that of `row`
-MARGIN = 1.1  # what the prediction for strips may be wrong by
 
 
 def choose(
@@ -67,13 +66,13 @@ def _on_cuda(triangles: tuple[Triangle, ...], expected_solves: int) -> tuple[str
     if expected_solves < FEWEST_SOLVES_CUDA:
         return "row", f"{expected_solves} expected solves repay no larger set-up"
     shapes = [(T, levels(T)) for T in triangles]
-    row = sum(predicted_us(T, found) for T, found in shapes)
+    row = sum(predicted_us(T, found, T.dtype.itemsize) for T, found in shapes)
     if row < FAST_US * len(triangles):
         return "row", f"{row:.0f} us predicted for a solve, too little to save on"
-    blocked = sum(predicted(T)[0] for T in triangles)
+    blocked = sum(predicted(T, T.dtype)[0] for T in triangles)
     costs = BLOCKED_SETUP_US * len(triangles) / expected_solves
     told = f"predicted {row:.0f} us a solve by rows, {blocked:.0f} in strips"
-    return ("blocked" if MARGIN * blocked + costs < row else "row"), told
+    return ("blocked" if blocked + costs < row else "row"), told
 
 
 def _on_cpu(triangles: tuple[Triangle, ...], expected_solves: int) -> tuple[str, str]:

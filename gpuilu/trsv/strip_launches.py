@@ -1,8 +1,10 @@
-"""The strips, alone or two in a row, and x back to the order of rows: the launches of `blocked`.
+"""The strips, alone or two in a row: the launches of `blocked`.
 
-A sweep reads b where it is and leaves x by position; between two of them x is never put back in the
-order of rows. Where gatherers copy, b goes to the order of positions before, in a pass that also
-resets what the sweep needs reset. For all other sweeps a memset does that, before the first.
+A sweep reads b where it is and has its results by position; between two of them nothing is put in
+the order of rows. After the last one x is, in a pass of its own or, of one column, by the blocks of
+the sweep as they run out of strips. Where gatherers copy, b goes to the order of positions
+before, in a pass that also resets what the sweep needs reset. For all other sweeps a memset does
+that, before the first.
 """
 
 from __future__ import annotations
@@ -15,18 +17,17 @@ import numpy as np
 from gpuilu.backend import cuda, namespace
 from gpuilu.trsv.waiting import PlanPair, columns_at_once
 
-__all__ = ["StripsPair", "positions_of", "scratch_bytes", "sweeps"]
+__all__ = ["StripsPair", "scratch_bytes", "sweeps"]
 
 THREADS = 256  # of a block of the passes from one order to the other
-EACH = 4  # entries of a thread there, as blocked.cu has it
+EACH = 4  # positions of a thread on the way there, as blocked.cu has it
 
 
 class StripsPair(PlanPair):
     """x <- second^-1 first^-1 b, the second sweep reading what the first has left.
 
     Memory: a number for each position, and scratch for each stream: two vectors for each right-hand
-    side, of several their number filled up as `blocked` does; a third in place where
-    gatherers copy.
+    side, of several their number filled up as `blocked` does; a third where gatherers copy.
     """
 
     def __init__(self, first: Any, second: Any) -> None:
@@ -42,9 +43,15 @@ class StripsPair(PlanPair):
 
 
 def scratch_bytes(plans: Sequence[Any], char: str, nrhs: int, in_place: bool) -> int:
-    """Bytes of scratch for these sweeps: a vector for each, and one for b if x cannot hold it."""
-    placed = in_place and any(plan.copies(char, nrhs) for plan in plans)
-    return (len(plans) + placed) * _vector_bytes(plans, char, nrhs)
+    """Bytes of scratch for these sweeps: a vector for each, and one for b where that is moved."""
+    moved = _moved(plans, char, nrhs, in_place)
+    return (len(plans) + moved) * _vector_bytes(plans, char, nrhs)
+
+
+def _moved(plans: Sequence[Any], char: str, nrhs: int, in_place: bool) -> bool:
+    """Whether b is copied to where x does not overwrite it, or to the order of positions."""
+    overwritten = in_place and len(plans) == 1 and plans[0].leaves(nrhs)
+    return overwritten or any(plan.copies(char, nrhs) for plan in plans)
 
 
 def sweeps(
@@ -60,17 +67,20 @@ def sweeps(
     nbytes = scratch_bytes(plans, char, nrhs, in_place)
     vector = _vector_bytes(plans, char, nrhs)
     parts = scratch.parts(vector, nbytes // vector)
-    placed = parts[-1] if in_place else cuda.GIVEN_X
-    calls = [] if all(copies) else [scratch.marking(nbytes)]
+    leaves = plans[-1].leaves(nrhs)
+    calls = [] if all(copies) else [scratch.marking(len(plans) * vector)]
     b, apart, group = cuda.GIVEN_B, nrhs, C  # a row from the next, a group of columns from the next
+    if in_place and leaves and len(plans) == 1 and not copies[0]:
+        b = parts[-1]
+        calls.append(scratch.copying(b, plans[0].T.n * nrhs * np.dtype(char).itemsize))
     for k, (plan, launch) in enumerate(zip(plans, scratch.launches, strict=True)):
-        source = row[k], apart, group
+        source, x = (row[k], apart, group), cuda.GIVEN_X if plan is plans[-1] and leaves else None
         if copies[k]:
-            calls.append(_enter(scratch, row[k], b, placed, parts[k], launch, char))
-            b, source = placed, (None, 1, 1)
-        calls.append(plan.sweep(scratch, b, cuda.struct(*source), parts[k], launch, char, nrhs))
+            calls.append(_enter(scratch, row[k], b, parts[-1], parts[k], launch, char))
+            b, source = parts[-1], (None, 1, 1)
+        calls.append(plan.sweep(scratch, b, cuda.struct(*source), parts[k], x, launch, char, nrhs))
         b, apart, group = parts[k], C, len(plan._row) * C
-    return [*calls, _leave(scratch, plans[-1], b, char, nrhs)]
+    return calls if leaves else [*calls, _leave(scratch, plans[-1], b, char, nrhs)]
 
 
 def _vector_bytes(plans: Sequence[Any], char: str, nrhs: int) -> int:
@@ -81,36 +91,23 @@ def _vector_bytes(plans: Sequence[Any], char: str, nrhs: int) -> int:
 
 def _enter(scratch: Any, row: Any, b: Any, placed: Any, y: Any, launch: Any, char: str) -> Any:
     """placed = b[row], y "not ready", and the control words of the sweep to come reset."""
-    kernel = f"strips_enter<{cuda.value_type(np.dtype(char))}>"
-    return _pass(scratch, kernel, len(row), len(row), row, b, placed, y, launch)
+    function = cuda.kernel("blocked", f"strips_enter<{cuda.value_type(np.dtype(char))}>")
+    blocks = -(-len(row) // (THREADS * EACH))
+    return scratch.prepare(function, blocks, THREADS, len(row), row, b, placed, y, launch)
 
 
 def _leave(scratch: Any, plan: Any, y: Any, char: str, nrhs: int) -> Any:
-    """x = y in the order of rows: gathered where the plan knows the positions of rows."""
+    """x = y in the order of rows."""
     types = f"<{cuda.value_type(np.dtype(char))},{columns_at_once(char, nrhs)}>"
-    row, place, columns = plan._row, plan._place, np.int32(nrhs)
-    if place is None:
-        to_rows = len(row), row, y, cuda.GIVEN_X, columns
-        return _pass(scratch, f"strips_scatter{types}", len(row) * nrhs, *to_rows, each=1)
-    by_rows = len(place), place, y, len(row), cuda.GIVEN_X, columns
-    return _pass(scratch, f"strips_gather{types}", len(place) * nrhs, *by_rows)
-
-
-def _pass(scratch: Any, kernel: str, entries: int, *arguments: Any, each: int = EACH) -> Any:
-    blocks = -(-entries // (THREADS * each))
-    return scratch.prepare(cuda.kernel("blocked", kernel), blocks, THREADS, *arguments)
-
-
-def positions_of(row: Any, n: int) -> Any:
-    """The position of each of n rows, of which `row` has each once and -1 for segments."""
-    xp = namespace(row)
-    position = xp.empty(n, np.int32)
-    at = xp.flatnonzero(row >= 0).astype(np.int32)
-    position[row[at]] = at
-    return position
+    function, n = cuda.kernel("blocked", f"strips_scatter{types}"), len(plan._row)
+    arguments = n, plan._row, y, cuda.GIVEN_X, np.int32(nrhs)
+    return scratch.prepare(function, -(-n * nrhs // THREADS), THREADS, *arguments)
 
 
 def _crossing(first: Any, second: Any, n: int) -> Any:
     """For each position of `second` that of the same row in `first`; -1 for a segment."""
     xp = namespace(first)
-    return xp.where(second < 0, np.int32(-1), positions_of(first, n)[xp.maximum(second, 0)])
+    position = xp.empty(n, np.int32)
+    at = xp.flatnonzero(first >= 0).astype(np.int32)
+    position[first[at]] = at
+    return xp.where(second < 0, np.int32(-1), position[xp.maximum(second, 0)])

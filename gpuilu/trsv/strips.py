@@ -29,8 +29,6 @@ __all__ = [
     "grid_cuts",
     "in_lexicographic_order",
     "in_steps",
-    "predicted_us",
-    "promised_us",
     "ranges",
     "split_entries",
     "width",
@@ -42,7 +40,6 @@ MOST_OF_LANE, SHARE_OF_LANE = 8, 4  # near entries of a lane; the same where a r
 WINDOW = 2048  # positions of its strip that a block of strips.cuh remembers
 MOST_AXES = 4  # of a grid
 THINNEST = 2  # side of a column
-MOST_RUNS = 10_000_000  # strips times levels up to which a prediction counts them
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,47 +269,3 @@ def width(total: int, rows_with: Any, widths: tuple[int, ...]) -> int:
         if (total - sum(rows_with[:K])) * 1000 <= total:
             return K
     return widths[-1]
-
-
-# Fitted to what an H100 took in float64: see docs/notes/strips.rst.
-STEP_US, HOP_US, ROW_US, ENTRY_US = 0.07, 2.3, 3.5e-5, 5e-6
-CLOSE = 4  # near entries of a row up to which the sweeper keeps its pace
-# Where many rows have more, and several lanes: so many rows have room in a step.
-CROWDED_STEP_US, CROWDED_HOP_US, CROWDED_ROWS = 0.2, 0.5, LANES // 4
-
-
-def predicted_us(P: Pattern, found: Levels, strips: Strips, crowded_too: bool = False) -> float:
-    """Time of a solve in these strips: steps on the longest path, hops between strips, traffic.
-
-    The steps are those of the widest strip in each level. Infinite where it is not known: many
-    runs or, unless these are asked for too, rows with many entries in their own strip.
-    """
-    n_strips, strip = strips.count, strips.of_row
-    if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
-        return np.inf
-    run = strip.astype(np.int64) * found.n_levels + found.level
-    rows = np.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
-    return promised_us(P, strips, rows.max(axis=0), _crowded(P, strip), crowded_too)
-
-
-def promised_us(P: Pattern, strips: Strips, widest: Any, crowded: int, crowded_too: bool) -> float:
-    """The same, from the rows of the widest strip in each level and the number of crowded rows."""
-    step_us, hop_us, rows = STEP_US, HOP_US, LANES
-    if crowded > 0.02 * P.n:
-        if not crowded_too:
-            return np.inf
-        step_us, hop_us, rows = CROWDED_STEP_US, CROWDED_HOP_US, CROWDED_ROWS
-    path = int((-(-widest // rows)).sum())
-    hops = min(strips.hops, len(widest) - 1)
-    return step_us * path + hop_us * hops + ROW_US * P.n + ENTRY_US * len(P.indices)
-
-
-def _crowded(P: Pattern, strip: Any) -> int:
-    """How many rows have more than CLOSE entries in their own strip; columns ascend in a row.
-
-    Where strips are ranges, it is enough to look at the entry that is the CLOSE + 1st nearest; on
-    other grids rows have that many entries in no strip.
-    """
-    row = np.flatnonzero(P.indptr[1:] - P.indptr[:-1] > CLOSE)
-    entry = P.indptr[1:][row] - (CLOSE + 1) if P.lower else P.indptr[:-1][row] + CLOSE
-    return int((strip[P.indices[entry]] == strip[row]).sum())

@@ -15,9 +15,11 @@ from gpuilu.backend import cuda, namespace, on_gpu
 from gpuilu.dag import COUNTING, Levels, argsorted
 from gpuilu.triangle import Pattern
 from gpuilu.trsv import strips as host
-from gpuilu.trsv.strips import CLOSE, MOST_RUNS, Split, Steps, Strips, promised_us, width
+from gpuilu.trsv import strips_model
+from gpuilu.trsv.strips import Split, Steps, Strips, width
+from gpuilu.trsv.strips_model import CLOSE, CROWDED, MOST_RUNS, Counts, of_strips
 
-__all__ = ["columns", "in_steps", "predictions", "ranges", "split_entries", "with_shares"]
+__all__ = ["columns", "counts", "in_steps", "ranges", "split_entries", "with_shares"]
 
 MOST_NEAR = 16  # entries of a row that are counted apart
 STRIPS_A_THREAD = 8
@@ -33,16 +35,11 @@ def columns(P: Pattern, most: int) -> list[Strips]:
     return (_columns_cuda if on_gpu(P.indptr) else host.columns)(P, most)
 
 
-def predictions(
-    P: Pattern,
-    found: Levels,
-    candidates: Sequence[Strips],
-    crowded_too: bool = False,
-) -> list[float]:
-    """Predicted time of a solve in each of some strips, in microseconds."""
+def counts(P: Pattern, found: Levels, candidates: Sequence[Strips]) -> list[Counts | None]:
+    """What each of some strips makes of a triangle; None where that is too much to count."""
     if on_gpu(P.indptr):
-        return _predictions_cuda(P, found, candidates, crowded_too)
-    return [host.predicted_us(P, found, strips, crowded_too) for strips in candidates]
+        return _counts_cuda(P, found, candidates)
+    return [strips_model.counted(P, found, strips) for strips in candidates]
 
 
 def in_steps(P: Pattern, found: Levels, strips: Strips) -> Steps:
@@ -89,28 +86,24 @@ def _columns_cuda(P: Pattern, most: int) -> list[Strips]:
     return found
 
 
-def _predictions_cuda(
-    P: Pattern, found: Levels, candidates: Sequence[Strips], crowded_too: bool
-) -> list[float]:
+def _counts_cuda(P: Pattern, found: Levels, candidates: Sequence[Strips]) -> list[Counts | None]:
     """All candidates are counted before the host reads what came of them, in one transfer."""
     xp, n, n_levels = namespace(P.indptr), P.n, found.n_levels
     tried = [s for s in candidates if n and s.count * n_levels <= MOST_RUNS]
-    counted = xp.zeros((len(tried), 1 + n_levels), np.int32)  # crowded, widest
+    counted = xp.zeros((len(tried), 3 + n_levels), np.int32)  # steps, beyond, crowded, widest
     kernel = f"count_strip_rows<{str(P.lower).lower()}>"
-    for strips, counts in zip(tried, counted, strict=True):
+    for strips, told in zip(tried, counted, strict=True):
         rows = xp.zeros(strips.count * n_levels, np.uint32)
         pattern = found.level, strips.of_row, P.indptr, P.indices
-        _launch(kernel, min(n, COUNTING), n, n_levels, CLOSE, *pattern, rows, counts)
+        sums = told[1:2], told[2:3]
+        _launch(kernel, min(n, COUNTING), n, n_levels, CLOSE, CROWDED, *pattern, rows, *sums)
         threads = -(-strips.count // STRIPS_A_THREAD) * n_levels
-        _launch("widest_strips", threads, strips.count, n_levels, rows, counts[1:])
-    told = dict(zip(map(id, tried), cuda.to_host(counted), strict=True))
-    return [_promised(P, strips, told.get(id(strips)), crowded_too) for strips in candidates]
-
-
-def _promised(P: Pattern, strips: Strips, counts: Any, crowded_too: bool) -> float:
-    if counts is None:
-        return np.inf
-    return promised_us(P, strips, counts[1:], int(counts[0]), crowded_too)
+        _launch("widest_strips", threads, strips.count, n_levels, rows, told, told[3:])
+    found_of = {
+        id(strips): of_strips(told[0], told[1], told[2], told[3:])
+        for strips, told in zip(tried, cuda.to_host(counted), strict=True)
+    }
+    return [found_of.get(id(strips)) for strips in candidates]
 
 
 def _in_steps_cuda(P: Pattern, found: Levels, strips: Strips) -> Steps:

@@ -18,7 +18,7 @@ from gpuilu.bench.measure import measure as rows_of
 from gpuilu.bench.record import Record
 from gpuilu.bench.systems import Problem, System, flop
 from gpuilu.dag import level_sets
-from gpuilu.trsv.base import algorithms
+from gpuilu.trsv.base import Plan, algorithms
 from gpuilu.trsv.serial import Serial
 
 L3 = sp.csr_array(np.array([[2.0, 0, 0], [1, 4, 0], [0, 3, 5]]))
@@ -105,6 +105,17 @@ def test_unknown_words_are_an_error(words):
 
 
 # ---- the race -----------------------------------------------------------------------------------
+
+
+def test_what_an_algorithm_predicts_is_told_where_it_does(quick, monkeypatch):
+    def predicted(cls, T):
+        return 1500.0 if cls.name == "serial" else float("inf")
+
+    monkeypatch.setattr(Plan, "predicted_us", classmethod(predicted))
+    rows = rows_of(system(op="apply"), ["serial", "level"], budget_s=1, card="")
+    told = {(r["algorithm"], r["phase"]): r.get("predicted_ms") for r in rows}
+    assert told.pop(("serial", "solve")) == 3.0
+    assert set(told.values()) == {None}
 
 
 def test_every_algorithm_of_the_device_is_measured_and_auto_is_what_it_chooses(quick):

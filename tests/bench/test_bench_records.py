@@ -286,10 +286,11 @@ def test_an_early_win_of_a_cheap_set_up_is_shown_as_one():
     assert cells(text, "g3d7_128")[0] == ["g3d7_128", "3", "only below 4", "-"]
 
 
-def test_the_yardstick_is_shown_where_there_is_one():
-    rows = [fakes.row(ms=1.0, floor_ms=0.25), fakes.row("road_1M", ms=1.0)]
-    text = tables.document(Record(None, fakes.header(), rows), ["floor"])
-    assert [cells(text, c)[0][1] for c in ("g3d7_128", "road_1M")] == ["4.0", "-"]
+def test_the_yardstick_and_the_prediction_are_shown_where_there_are_any():
+    rows = [fakes.row(ms=1.0, floor_ms=0.25, predicted_ms=0.8), fakes.row("road_1M", ms=1.0)]
+    for table, first in (("floor", "4.0"), ("model", "1.25")):
+        text = tables.document(Record(None, fakes.header(), rows), [table])
+        assert [cells(text, c)[0][1] for c in ("g3d7_128", "road_1M")] == [first, "-"]
 
 
 def test_nothing_is_compared_where_the_vendor_was_not_measured():

@@ -9,10 +9,11 @@ import cases
 import emulator
 import numpy as np
 import pytest
+import reference
 import solving
-from emulated import needs_compiler, sources
+from emulated import Device, needs_compiler, sources
 from emulator import AddressError, DeadlockError, EndlessError, RaceError
-from emulator_systems import triangle, values
+from emulator_systems import dense_triangle, triangle, values
 from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
 
 from gpuilu.backend.compile import VALUE_TYPES
@@ -35,7 +36,7 @@ def strips(n_strips=3, widths=None, at_once=5):
     def plan(T):
         here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
         few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
-        few["SPACIOUS"] = 0 if at_once == 5 else 10**6  # x is gathered, or scattered
+        few["FEWEST_TO_LEAVE"] = 99 if at_once == blocked.SHARED_OUT else 1
         copies = at_once == blocked.COPIED
         few["_far_at_once"] = lambda info: blocked.SHARED_OUT if copies else at_once
         few["_copied"] = lambda info, n, dtype: copies and MAY_COPY(info, 32 * len(info), dtype)
@@ -60,7 +61,9 @@ def test_columns_of_a_grid_are_right_under_20_seeds(lower):
     T = cases.as_triangle(cases.triangle(cases.grid(40, 16), lower=lower), lower)
 
     def plan(T):
-        with mock.patch.object(blocked, "predicted", lambda P: (0.0, blocked.columns(P, 8)[-1])):
+        with mock.patch.object(
+            blocked, "predicted", lambda P, dtype: (0.0, blocked.columns(P, 8)[-1])
+        ):
             plan = blocked.Blocked(T)
         assert plan.n_strips == 8
         return plan
@@ -146,6 +149,27 @@ def test_an_abandoned_solve_drains_with_nan_and_the_next_one_is_right():
     T = triangle("chain")
     solving.check_drained(cyclic_plan, -(-2 * T.n // 3))  # from the last strip on
     solving.check(strips(), T, np.ones(T.n))
+
+
+def test_what_records_hold_is_held_apart_only_once_it_is_needed_and_then_updated_too():
+    T = cases.as_triangle(cases.triangle(cases.grid(12, 40)))
+    b = values(3 * T.n, "d", np.random.default_rng(2)).reshape(T.n, 3)
+    with Device():
+        plan = strips(3, (2,), blocked.COPIED)(T)
+        x, y = b[:, 0].copy(), b.copy()
+        plan.solve(x)
+        assert plan._values is None
+        plan.solve(y)
+        assert plan._values is not None
+        np.testing.assert_array_equal(y[:, 0], x)
+        T.data[...] *= 0.5
+        plan.refresh()
+        after, columns = b[:, 0].copy(), b.copy()
+        plan.solve(after)
+        plan.solve(columns)
+    np.testing.assert_array_equal(columns[:, 0], after)
+    assert not np.array_equal(after, x)
+    assert reference.backward_error(dense_triangle(T), after, b[:, 0]) <= solving.BOUND
 
 
 ANY = (RaceError, AddressError, AssertionError, DeadlockError, EndlessError)
@@ -248,6 +272,13 @@ FAULTS = {
         "",
         (RaceError, AddressError, AssertionError),
     ),
+    "x read without waiting for each of its values": (
+        "        __syncthreads();\n        await(slot, wanted, value, launch, patience, lane);\n",
+        "        __syncthreads();\n"
+        "        for (int e = 0; e < LEFT; ++e)\n"
+        "            if (wanted >> e & 1u) value[e] = *slot[e];\n",
+        (RaceError, AddressError),
+    ),
     "the ring not waited for": (
         "load_acquire_shared(&hall.swept) + ring.mask < q",
         "false",
@@ -256,7 +287,8 @@ FAULTS = {
 }
 
 
-FILES = ("sweep.cuh", "strips_copied.cuh", "strips_shared.cuh", "strips.cuh", "blocked.cu")
+STRIPS = "strips_copied", "strips_shared", "strips_leave", "strips"
+FILES = (*(f"{name}.cuh" for name in ("sweep", *STRIPS)), "blocked.cu")
 
 # What only gatherers that copy have, or only those that do not; of strips_copied.cuh apart.
 COPYING, OTHERS, SHARING = (blocked.COPIED,), (5,), (blocked.SHARED_OUT,)
@@ -280,8 +312,7 @@ def test_a_planted_fault_is_caught(fault):
     both = COPYING if file == "strips_copied.cuh" else COPYING + OTHERS
     at_once = ONLY.get(fault, both)
     solves = (f"strips_solve<double,double,2,{far},1,false>" for far in at_once)
-    leaves = "strips_gather<double,1>", "strips_scatter<double,1>"
-    kernels = (*solves, *others, *leaves, "strips_records<double,2>")
+    kernels = (*solves, *others, "strips_scatter<double,1>", "strips_records<double,2>")
     unit = emulator.compile_unit("blocked", kernels, texts)
     pattern = cases.layered(12, 40) if fault.startswith("terms") else cases.grid(12, 40)
     T = cases.as_triangle(cases.triangle(pattern))

@@ -10,7 +10,7 @@ import pytest
 from emulated import Device, needs_compiler
 
 from gpuilu.dag import levels
-from gpuilu.trsv import blocked, strips, strips_pack
+from gpuilu.trsv import blocked, strips, strips_model, strips_pack
 from gpuilu.trsv.long_rows import cut_long_rows
 
 pytestmark = needs_compiler
@@ -97,31 +97,23 @@ def test_far_entries_of_levels_that_fall_along_a_row_are_sorted():
         assert_same(split, strips.split_entries(T, found, steps, (2,)))
 
 
-@pytest.mark.parametrize("crowded_too", [False, True])
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("name", NAMES)
-def test_predictions_are_those_of_the_cpu(name, lower, crowded_too):
+def test_counts_are_those_of_the_cpu(name, lower):
     T = made(name, lower)
     found = levels(T)
     candidates = [strips.ranges(T, count) for count in (1, 2, 7, 64)] + strips.columns(T, 16)
-    expected = [strips.predicted_us(T, found, candidate, crowded_too) for candidate in candidates]
+    expected = [strips_model.counted(T, found, candidate) for candidate in candidates]
     with Device(seed=len(name), resident=3), mock.patch.object(strips_pack, "COUNTING", 100):
-        assert strips_pack._predictions_cuda(T, found, candidates, crowded_too) == expected
+        assert strips_pack._counts_cuda(T, found, candidates) == expected
 
 
-def test_nothing_is_predicted_where_there_are_too_many_runs():
+def test_nothing_is_counted_where_there_are_too_many_runs():
     T = cases.as_triangle(cases.triangle(cases.chain(100)))
     found, few = levels(T), strips.ranges(T, 1)
-    most = {"MOST_RUNS": 150}
-    with (
-        Device(),
-        mock.patch.multiple(strips, **most),
-        mock.patch.multiple(strips_pack, **most),
-    ):
-        candidates = [few, strips.ranges(T, 2)]
-        first, second = strips_pack._predictions_cuda(T, found, candidates, np.inf)
-        assert first == strips.predicted_us(T, found, few) < np.inf
-        assert second == strips.predicted_us(T, found, candidates[1]) == np.inf
+    with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 150):
+        counts = strips_pack._counts_cuda(T, found, [few, strips.ranges(T, 2)])
+    assert counts == [strips_model.counted(T, found, few), None]
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -130,10 +122,11 @@ def test_values_gathered_at_first_are_those_that_an_update_finds(name, lower):
     T = made(name, lower)
     with Device(resident=3):
         plan = blocked.Blocked(T)
-        near, far = plan._near_data.copy(), plan._far_data.copy()
-        plan._near_data[...], plan._far_data[...] = np.nan, np.nan
+        near, far = map(np.copy, plan._values)
+        for values in plan._values:
+            values[...] = np.nan
         plan.refresh()
-    np.testing.assert_array_equal(plan._near_data, near)
-    np.testing.assert_array_equal(plan._far_data, far)
+    np.testing.assert_array_equal(plan._values[0], near)
+    np.testing.assert_array_equal(plan._values[1], far)
     cut = cut_long_rows(T).pattern
     assert np.count_nonzero(near) + len(far) == len(cut.indices)

@@ -194,6 +194,7 @@ def strips(dtype, matrices, fewest_rows=FEWEST_ROWS):
             return copies and MAY_COPY(info, 32 * len(info), dtype)
 
         patches = {"FEWEST_ROWS": fewest_rows, "_copied": copied}
+        patches["FEWEST_TO_LEAVE"] = 99 if way == blocked.SHARED_OUT else 1  # x in a pass, or not
         if way != blocked.COPIED:
             patches["_far_at_once"] = lambda info, way=way: way
         for A in matrices:

@@ -83,6 +83,34 @@ def test_every_dispatch_of_the_strips_is_right(cp, csp, monkeypatch, K, at_once,
                 assert np.array_equal(x.get()[:, 1], column.get())
 
 
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("name", ["grid", "random"])
+def test_x_put_in_order_while_strips_are_at_work_is_complete(
+    cp, csp, monkeypatch, name, dtype, copies
+):
+    A = grid(300, 400, dtype=dtype) if name == "grid" else random(20_000, 2e-4, 9, dtype)
+    may_copy = blocked._copied
+    monkeypatch.setattr(blocked, "STRIPS", (200,))  # more than there are multiprocessors
+    monkeypatch.setattr(blocked, "MOST_COLUMNS", 1)
+    monkeypatch.setattr(
+        blocked, "_copied", lambda info, n, d: copies and may_copy(info, 32 * len(info), d)
+    )
+    n = A.shape[0]
+    b = vector(n, dtype)
+    for lower, T in ((True, sp.tril(A)), (False, sp.triu(A))):
+        S = gpuilu.TriangularSolver(on_gpu(csp, T), lower=lower, algorithm="blocked")
+        forms = S._application._L if lower else S._application._U
+        assert forms.plan("N").leaves(1)
+        x = S.solve(cp.asarray(b))
+        assert error_of(sp.csr_array(T), x, b) <= LIMIT
+        for _ in range(20):
+            in_place = cp.asarray(b)
+            S.solve(in_place, out=in_place)
+            assert bool((S.solve(cp.asarray(b)) == x).all())
+            assert bool((in_place == x).all())
+
+
 @pytest.mark.parametrize("vector_dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("factor_dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 def test_every_pair_of_factor_and_vector_dtypes(cp, csp, factor_dtype, vector_dtype):

@@ -139,7 +139,7 @@ def test_very_few_solves_take_row_on_a_gpu():
 def test_narrow_levels_take_strips_and_wide_ones_rows():
     name, reason = auto_cuda(shape(grid(3000, 32)), expected_solves=10_000)
     assert name == "blocked"
-    assert reason == "predicted 1521 us a solve by rows, 219 in strips"
+    assert reason == "predicted 1824 us a solve by rows, 185 in strips"
     assert auto_cuda(shape(layered(20, 500)))[1].endswith("too little to save on")
 
 

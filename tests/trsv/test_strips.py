@@ -7,18 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import PATTERNS, as_triangle, band, chain, dense, grid, triangle
+from cases import PATTERNS, as_triangle, grid, triangle
 
 from gpuilu.dag import levels
 from gpuilu.trsv import blocked
 from gpuilu.trsv.strips import (
-    CLOSE,
     LANES,
     WINDOW,
-    _crowded,
     columns,
     in_steps,
-    predicted_us,
     ranges,
     split_entries,
 )
@@ -95,39 +92,6 @@ def test_every_entry_is_near_or_far_once_and_found_where_it_says(name, widths):
     np.testing.assert_array_equal(split.far_position, steps.position[T.indices[split.far_source]])
     need = np.lexsort((split.far_source, found.level[T.indices[split.far_source]], far_at))
     np.testing.assert_array_equal(need, np.arange(len(need)))
-
-
-def test_a_prediction_counts_steps_hops_rows_and_entries():
-    T = made(chain(100))
-    found, traffic = levels(T), 3.5e-5 * 100 + 5e-6 * 99
-    assert predicted_us(T, found, ranges(T, 1)) == pytest.approx(traffic + 0.07 * 100)
-    assert predicted_us(T, found, ranges(T, 5)) == pytest.approx(traffic + 0.07 * 100 + 2.3 * 4)
-
-
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("n_strips", [1, 3, 7])
-@pytest.mark.parametrize("name", NAMES)
-def test_crowded_rows_are_those_with_many_entries_in_their_own_strip(name, n_strips, lower):
-    T = made(PATTERNS[name](), lower)
-    strip = ranges(T, n_strips).of_row
-    rows = (T.indices[a:b] for a, b in pairwise(T.indptr))
-    inside = [np.count_nonzero(strip[row] == strip[i]) for i, row in enumerate(rows)]
-    assert _crowded(T, strip) == np.count_nonzero(np.array(inside) > CLOSE)
-
-
-def test_rows_with_many_entries_in_their_own_strip_are_predicted_only_if_asked_for():
-    T = made(dense(40))
-    found, traffic = levels(T), 3.5e-5 * 40 + 5e-6 * 780
-    assert predicted_us(T, found, ranges(T, 1)) == np.inf
-    assert predicted_us(T, found, ranges(T, 1), True) == pytest.approx(traffic + 0.2 * 40)
-
-
-def test_where_the_rows_of_all_strips_are_crowded_some_are_taken_with_their_prediction():
-    T = made(band(600, 20))
-    us, strips = blocked.predicted(T)
-    assert strips.count == 2
-    assert us == predicted_us(T, levels(T), strips, True) < np.inf
-    assert blocked.predicted(made(dense(600)))[0] == np.inf
 
 
 @pytest.mark.parametrize("lower", [True, False])
