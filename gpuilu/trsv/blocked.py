@@ -41,6 +41,7 @@ MOST_LISTED = 64  # of them at once
 COPIED = 3  # where static data are copied step by step
 MOST_STAGED = 64  # far entries of a step that are copied with it
 FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
+MOST_HELD = 3  # times the bytes of the triangle, where static data are copied
 FEW = 16  # steps of which one may have more, to be shared out all the same
 WIDTHS = dict.fromkeys("fdF", (2, 4, 8, 16)) | {"D": (2, 4, 16)}  # near entries of a row
 STRIPS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)  # how many may be tried
@@ -56,8 +57,8 @@ class Blocked(WaitingPlan):
     Memory: the triangle once more (where gatherers copy, a second time from the first solve of
     several columns or in another precision on), and scratch for each stream: a vector for each
     right-hand side, of several their number filled up to fours (twos for complex128), and a second
-    where gatherers copy, or in place. A triangle without entries beside the diagonal needs no
-    strips.
+    where b is moved. Gatherers copy where all this is at most three times the triangle in CSR. A
+    triangle without entries beside the diagonal needs no strips.
     """
 
     name = "blocked"
@@ -101,7 +102,12 @@ class Blocked(WaitingPlan):
         self._info = _step_info(self._step_start, self._far_ptr)
         self._records: Any = None
         self._far_entries: Any = None
-        if cut.row is None and K <= MOST_OF_LANE and _copied(self._info, len(self._row), T.dtype):
+        if (
+            cut.row is None
+            and K <= MOST_OF_LANE
+            and _copied(self._info, len(self._row), T.dtype)
+            and _affordable(self._info, T, K)
+        ):
             shape = len(self._info), step_bytes(T.dtype, K, 1)
             self._records = xp.empty(shape, np.uint8)
             entries = len(self._far_position), FAR_BYTES
@@ -272,6 +278,18 @@ def _copied(info: Any, n: int, dtype: np.dtype) -> bool:
     """Whether gatherers copy: steps are nearly full, and few of their entries are far."""
     few = int(info[:, 3].max()) <= MOST_STAGED
     return dtype.itemsize <= 8 and few and 32 * len(info) <= FULL * n
+
+
+def _affordable(info: Any, T: Triangle, K: int) -> bool:
+    """Whether a plan that copies, its scratch and the triangle take MOST_HELD times T in CSR."""
+    n, size = T.n, T.dtype.itemsize
+    csr = 4 * n + (4 + size) * (len(T.indices) + n)
+    triangle = csr - 4 * n  # without the columns of its diagonal
+    by_row = 2 * K + 12 + size + 2 * size  # slots; far_ptr, row, place; scale; scratch
+    by_step = step_bytes(T.dtype, K, 1) + 24
+    by_far = 4 + FAR_BYTES
+    held = triangle + n * by_row + len(info) * by_step + int(info[:, 3].sum()) * by_far
+    return held <= MOST_HELD * csr
 
 
 def _copied_ring(dtype: np.dtype, K: int, threads: int) -> tuple[int, int, int]:

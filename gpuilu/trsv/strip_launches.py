@@ -27,7 +27,8 @@ class StripsPair(PlanPair):
     """x <- second^-1 first^-1 b, the second sweep reading what the first has left.
 
     Memory: a number for each position, and scratch for each stream: two vectors for each right-hand
-    side, of several their number filled up as `blocked` does; a third where gatherers copy.
+    side, of several their number filled up as `blocked` does; a third where gatherers copy b, unless
+    x has room for it.
     """
 
     def __init__(self, first: Any, second: Any) -> None:
@@ -49,9 +50,11 @@ def scratch_bytes(plans: Sequence[Any], char: str, nrhs: int, in_place: bool) ->
 
 
 def _moved(plans: Sequence[Any], char: str, nrhs: int, in_place: bool) -> bool:
-    """Whether b is copied to where x does not overwrite it, or to the order of positions."""
-    overwritten = in_place and len(plans) == 1 and plans[0].leaves(nrhs)
-    return overwritten or any(plan.copies(char, nrhs) for plan in plans)
+    """Whether b is copied to scratch: x overwrites it or what is copied of it, by position."""
+    leaves = plans[-1].leaves(nrhs)
+    if any(plan.copies(char, nrhs) for plan in plans):
+        return in_place or leaves
+    return in_place and leaves and len(plans) == 1
 
 
 def sweeps(
@@ -67,17 +70,18 @@ def sweeps(
     nbytes = scratch_bytes(plans, char, nrhs, in_place)
     vector = _vector_bytes(plans, char, nrhs)
     parts = scratch.parts(vector, nbytes // vector)
-    leaves = plans[-1].leaves(nrhs)
+    leaves, moved = plans[-1].leaves(nrhs), len(parts) > len(plans)
+    placed = parts[-1] if moved else cuda.GIVEN_X
     calls = [] if all(copies) else [scratch.marking(len(plans) * vector)]
     b, apart, group = cuda.GIVEN_B, nrhs, C  # a row from the next, a group of columns from the next
-    if in_place and leaves and len(plans) == 1 and not copies[0]:
-        b = parts[-1]
+    if moved and not any(copies):
+        b = placed
         calls.append(scratch.copying(b, plans[0].T.n * nrhs * np.dtype(char).itemsize))
     for k, (plan, launch) in enumerate(zip(plans, scratch.launches, strict=True)):
         source, x = (row[k], apart, group), cuda.GIVEN_X if plan is plans[-1] and leaves else None
         if copies[k]:
-            calls.append(_enter(scratch, row[k], b, parts[-1], parts[k], launch, char))
-            b, source = parts[-1], (None, 1, 1)
+            calls.append(_enter(scratch, row[k], b, placed, parts[k], launch, char))
+            b, source = placed, (None, 1, 1)
         calls.append(plan.sweep(scratch, b, cuda.struct(*source), parts[k], x, launch, char, nrhs))
         b, apart, group = parts[k], C, len(plan._row) * C
     return calls if leaves else [*calls, _leave(scratch, plans[-1], b, char, nrhs)]

@@ -29,7 +29,7 @@ __all__ = [
 
 CLOSE, CROWDED = SHARE_OF_LANE, MOST_OF_LANE  # entries of a row in its own strip: few, and many
 SHARED_ROWS = LANES // 4  # so many rows have room in a step where several lanes share one
-FULL = 1.25  # lanes of all steps for one row, at most, that steps are said to be nearly full
+FULL = 1.1  # lanes of all steps for one row, at most, that steps are said to be nearly full
 MOST_RUNS = 10_000_000  # strips times levels up to which runs are counted
 
 

@@ -40,6 +40,7 @@ def strips(n_strips=3, widths=None, at_once=5):
         copies = at_once == blocked.COPIED
         few["_far_at_once"] = lambda info: blocked.SHARED_OUT if copies else at_once
         few["_copied"] = lambda info, n, dtype: copies and MAY_COPY(info, 32 * len(info), dtype)
+        few["_affordable"] = lambda *_: True
         with mock.patch.multiple(blocked, WIDTHS=here, **few):
             return blocked.Blocked(T)
 

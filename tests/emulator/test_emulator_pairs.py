@@ -27,7 +27,7 @@ def copying(*lower):
         def copied(info, n, dtype):
             return T.lower in lower and dtype.itemsize <= 8
 
-        with mock.patch.object(blocked, "_copied", copied):
+        with mock.patch.multiple(blocked, _copied=copied, _affordable=lambda *_: True):
             return blocked.Blocked(T)
 
     return plan

@@ -74,7 +74,7 @@ def check(names):
 
         with (
             mock.patch.object(cuda, "kernel", recorded),
-            mock.patch.object(blocked, "FEWEST_ROWS", FEWEST_ROWS),
+            mock.patch.multiple(blocked, FEWEST_ROWS=FEWEST_ROWS, STRIPS=(32,)),
         ):
             everything(dtype)
         known = {(f, template(name)) for f, names in INSTANTIATIONS.items() for name in names}
@@ -193,7 +193,7 @@ def strips(dtype, matrices, fewest_rows=FEWEST_ROWS):
         def copied(info, n, dtype, copies=way == blocked.COPIED):
             return copies and MAY_COPY(info, 32 * len(info), dtype)
 
-        patches = {"FEWEST_ROWS": fewest_rows, "_copied": copied}
+        patches = {"FEWEST_ROWS": fewest_rows, "_copied": copied, "_affordable": lambda *_: True}
         patches["FEWEST_TO_LEAVE"] = 99 if way == blocked.SHARED_OUT else 1  # x in a pass, or not
         if way != blocked.COPIED:
             patches["_far_at_once"] = lambda info, way=way: way

@@ -93,6 +93,7 @@ def test_x_put_in_order_while_strips_are_at_work_is_complete(
     may_copy = blocked._copied
     monkeypatch.setattr(blocked, "STRIPS", (200,))  # more than there are multiprocessors
     monkeypatch.setattr(blocked, "MOST_COLUMNS", 1)
+    monkeypatch.setattr(blocked, "_affordable", lambda *_: True)
     monkeypatch.setattr(
         blocked, "_copied", lambda info, n, d: copies and may_copy(info, 32 * len(info), d)
     )
