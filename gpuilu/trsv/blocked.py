@@ -44,7 +44,7 @@ FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
 MOST_HELD = 3  # times the bytes of the triangle, where static data are copied
 FEW = 16  # steps of which one may have more, to be shared out all the same
 WIDTHS = dict.fromkeys("fdF", (2, 4, 8, 16)) | {"D": (2, 4, 16)}  # near entries of a row
-STRIPS = (1, 4, 16, 32, 64, 128, 256, 512, 1024)  # how many may be tried
+STRIPS = (1, 32, 64, 128, 256, 512, 1024)  # how many may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
 UNTOLD = 256  # where nothing can be predicted
 FEWEST_ROWS = 256  # of a strip
@@ -72,7 +72,6 @@ class Blocked(WaitingPlan):
         if len(T.indices) == 0:
             return
         sources = self._pack(T)
-        self._at_once = _far_at_once(self._info)
         values = self._no_values()
         self._take(sources, values)
         self._assign(values)
@@ -99,16 +98,18 @@ class Blocked(WaitingPlan):
         sources = _sources(split, cut)
         self._sources = None if cut.source is None else sources
         self._scale: Any = None if T.diag is None else xp.empty(P.n, T.dtype)
-        self._info = _step_info(self._step_start, self._far_ptr)
+        info = _step_info(self._step_start, self._far_ptr)
+        self._at_once = _far_at_once(info)
+        self._info: Any = None
         self._records: Any = None
         self._far_entries: Any = None
         if (
             cut.row is None
             and K <= MOST_OF_LANE
-            and _copied(self._info, len(self._row), T.dtype)
-            and _affordable(self._info, T, K)
+            and _copied(info, len(self._row), T.dtype)
+            and _affordable(info, T, K)
         ):
-            shape = len(self._info), step_bytes(T.dtype, K, 1)
+            self._info, shape = info, (len(info), step_bytes(T.dtype, K, 1))
             self._records = xp.empty(shape, np.uint8)
             entries = len(self._far_position), FAR_BYTES
             self._far_entries = xp.zeros(entries, np.uint8)  # what fills them up is copied too

@@ -27,8 +27,8 @@ class StripsPair(PlanPair):
     """x <- second^-1 first^-1 b, the second sweep reading what the first has left.
 
     Memory: a number for each position, and scratch for each stream: two vectors for each right-hand
-    side, of several their number filled up as `blocked` does; a third where gatherers copy b, unless
-    x has room for it.
+    side, of several their number filled up as `blocked` does; a third where gatherers copy b,
+    unless x has room for it.
     """
 
     def __init__(self, first: Any, second: Any) -> None:
