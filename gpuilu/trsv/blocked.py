@@ -48,6 +48,7 @@ STRIPS = (1, 32, 64, 128, 256, 512, 1024)  # how many may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
 UNTOLD = 256  # where nothing can be predicted
 FEWEST_ROWS = 256  # of a strip
+LEFT = 8  # rows at once of a thread that puts x in their order, as strips_leave.cuh has it
 FEWEST_TO_LEAVE = 16  # strips whose blocks put x in the order of rows as they run out of strips
 
 
@@ -115,6 +116,7 @@ class Blocked(WaitingPlan):
             self._far_entries = xp.zeros(entries, np.uint8)  # what fills them up is copied too
         self._place = None if self._records is None else steps.position
         self._leaves = self.n_strips >= FEWEST_TO_LEAVE
+        self._end_together = strips.hops < strips.count // 2
         return sources
 
     def refresh(self) -> None:
@@ -229,7 +231,10 @@ class Blocked(WaitingPlan):
         width, function, columns, threads, ring, shared, full = self._configuration(char, nrhs)
         if not self.copies(char, nrhs):
             self._lay_out()
-        blocks = max(1, min(full, self.n_strips * -(-nrhs // columns)))
+        wanted = self.n_strips * -(-nrhs // columns)
+        if x is not None and self._end_together:  # none has run out of strips before others have
+            wanted = max(wanted, self.T.n // (threads * LEFT))
+        blocks = max(1, min(full, wanted))
         arguments = (self._strips, b, source, y, x, width, ring, launch)
         return scratch.prepare(function, blocks, threads, *arguments, shared=shared)
 
