@@ -49,6 +49,7 @@ class Cells:
         self._words[0], self._words[1] = b.data.ptr, x.data.ptr
 
     def address_of_b(self) -> int:
+        """Where b itself is, at present."""
         return int(self._words[0])
 
 

@@ -20,7 +20,7 @@ from gpuilu.trsv.waiting import PlanPair, columns_at_once
 __all__ = ["StripsPair", "scratch_bytes", "sweeps"]
 
 THREADS = 256  # of a block of the passes from one order to the other
-EACH = 4  # positions of a thread on the way there, as blocked.cu has it
+EACH = 4  # positions of a thread of `strips_enter`, as blocked.cu has it
 
 
 class StripsPair(PlanPair):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import reference
 import solving
-from emulated import Device, needs_compiler, sources
+from emulated import Device, Scratch, needs_compiler, sources
 from emulator import AddressError, DeadlockError, EndlessError, RaceError
 from emulator_systems import dense_triangle, triangle, values
 from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
@@ -72,6 +72,30 @@ def test_columns_of_a_grid_are_right_under_20_seeds(lower):
     for seed in range(20):
         b = values(T.n, "d", np.random.default_rng(seed))
         solving.check(plan, T, b, seed=seed, resident=1 + seed % 3)
+
+
+def test_where_all_strips_end_together_more_blocks_put_x_in_order():
+    T = cases.as_triangle(cases.triangle(cases.grid(20, 16, 16)))
+    cut = blocked.columns(T, 16)[-1]
+    b, grids, prepare = values(T.n, "d", np.random.default_rng(4)), [], Scratch.prepare
+
+    def noted(scratch, function, blocks, *arguments, **options):
+        grids.append(blocks)
+        return prepare(scratch, function, blocks, *arguments, **options)
+
+    for seed in range(3):
+        with (
+            Device(seed=seed, blocks=40, resident=1 + seed),
+            mock.patch.multiple(blocked, predicted=lambda P, dtype: (0.0, cut), LEFT=1),
+            mock.patch.object(Scratch, "prepare", noted),
+        ):
+            x, in_place = np.empty(T.n), b.copy()
+            plan = blocked.Blocked(T)
+            plan.solve(x, b)
+            plan.solve(in_place)
+        assert (plan.n_strips, grids[-1]) == (16, 40)
+        np.testing.assert_array_equal(in_place, x)
+        assert reference.backward_error(dense_triangle(T), x, b) <= solving.BOUND
 
 
 @pytest.mark.parametrize("unit", [True, False])

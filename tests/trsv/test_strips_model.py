@@ -90,7 +90,7 @@ def test_rows_with_many_entries_in_their_own_strip_take_longer_steps():
 
 def test_a_few_long_rows_make_steps_longer_as_many_with_five_entries_do():
     P = chain(4000).tolil()
-    P[3999, 3900:3998] = 1  # a hundredth of what is not near otherwise
+    P[3999, 3900:3998] = 1  # 99 entries in one row, of 4097 in all
     T = made(P.tocsr())
     count = counted(T, levels(T), ranges(T, 1))
     assert (count.beyond, count.crowded) == (95, 1)
