@@ -100,6 +100,7 @@ def _strips_pack() -> list[str]:
             "note_most_near",
             "share_runs",
             "note_shares",
+            "count_strip_rows",
             "widest_strips",
             "place_in_strips",
             "note_runs",
@@ -110,7 +111,7 @@ def _strips_pack() -> list[str]:
         *(f"split_rows<{K}>" for K in widths),
         *(
             f"{kernel}<{lower}>"
-            for kernel in ("range_of_rows", "check_axis", "cut_axis", "count_strip_rows")
+            for kernel in ("range_of_rows", "check_axis", "cut_axis", "count_range_rows")
             for lower in ("true", "false")
         ),
     ]

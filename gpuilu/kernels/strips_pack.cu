@@ -49,50 +49,104 @@ __global__ void cut_axis(int n, int stride, int length, int parts, int* strip) {
 
 // ---- what a candidate promises ------------------------------------------------------------------
 
-// rows[t, l] += 1 for each row of strip t at level l. Of the entries of a row that are in its own strip, up to the
-// first from the diagonal that is not: *beyond += how many are more than `few`, *crowded += 1 if they are more
-// than `many`. Zero on entry. One thread for any number of rows, blocks of whole warps, any grid: each warp adds
-// to the sums once.
+// How many strips each of some candidates has, the fewest first; zero where there are no more.
+constexpr int MOST_TRIED = 8;
+struct Numbers {
+    long long of[MOST_TRIED];
+};
+
+// What is told of a candidate before its widest strips, one candidate after the other.
+enum Told { STEPS, FAR_ENTRIES, BEYOND, CROWDED, WIDEST };
+
+// Of each number of ranges: rows[t, l] += 1 for each row of range t at level l, one number after the other; and
+// FAR_ENTRIES += how many entries lead to another range, BEYOND += how many of a row's others are more than
+// `few`, CROWDED += 1 if they are more than `many`. Zero on entry; columns ascend in each row. One thread
+// for any number of rows, blocks of whole warps, any grid.
 template <bool LOWER>
-__global__ void count_strip_rows(int n, int n_levels, int few, int many, const int* level,
-                                 const int* strip, const int* indptr, const int* indices, u32* rows,
-                                 u32* beyond, u32* crowded) {
+__global__ void count_range_rows(int n, int n_levels, int few, int many, Numbers numbers,
+                                 const int* level, const int* indptr, const int* indices, u32* rows,
+                                 u32* told) {
+    __shared__ u32 sums[MOST_TRIED][WIDEST];
+    if (threadIdx.x < MOST_TRIED * WIDEST) sums[threadIdx.x / WIDEST][threadIdx.x % WIDEST] = 0;
+    __syncthreads();
     const long long threads = (long long)gridDim.x * blockDim.x;
-    u32 more = 0, many_more = 0;
+    u32 far[MOST_TRIED] = {}, beyond[MOST_TRIED] = {}, crowded[MOST_TRIED] = {};
     for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < n; at += threads) {
-        const int i = int(at), begin = indptr[i], length = indptr[i + 1] - begin, mine = strip[i];
-        atomicAdd(rows + (long long)mine * n_levels + level[i], 1u);
-        int inside = few;
-        while (inside < length &&
-               strip[indices[begin + (LOWER ? length - 1 - inside : inside)]] == mine)
-            ++inside;
-        more += inside - few;
-        many_more += inside > many;
+        const int i = int(at), begin = indptr[i], length = indptr[i + 1] - begin;
+        const u64 rank = LOWER ? i : n - 1 - i;
+        u32* of_number = rows + level[i];
+        int inside = length; // entries, those nearest to the diagonal
+#pragma unroll
+        for (int c = 0; c < MOST_TRIED; ++c) {
+            const u64 count = numbers.of[c];
+            if (count == 0) continue;
+            const u64 mine = rank * count / n;
+            atomicAdd(of_number + mine * n_levels, 1u);
+            of_number += count * n_levels;
+            const auto is_inside = [&](int nearest) {
+                const int j = indices[begin + (LOWER ? length - nearest : nearest - 1)];
+                return u64(LOWER ? j : n - 1 - j) * count >= mine * n;
+            };
+            while (inside > 0 && !is_inside(inside)) --inside; // not far from that of fewer ranges
+            while (inside < length && is_inside(inside + 1)) ++inside;
+            far[c] += length - inside;
+            beyond[c] += inside > few ? inside - few : 0;
+            crowded[c] += inside > many;
+        }
     }
-    more = warp_sum(more);
-    many_more = warp_sum(many_more);
-    if (threadIdx.x % 32) return;
-    if (more) atomicAdd(beyond, more);
-    if (many_more) atomicAdd(crowded, many_more);
+#pragma unroll
+    for (int c = 0; c < MOST_TRIED; ++c) {
+        if (numbers.of[c] == 0) continue;
+        const u32 mine[] = {0, warp_sum(far[c]), warp_sum(beyond[c]), warp_sum(crowded[c])};
+        for (int k = FAR_ENTRIES; k < WIDEST; ++k)
+            if (threadIdx.x % 32 == 0 && mine[k]) atomicAdd(&sums[c][k], mine[k]);
+    }
+    __syncthreads();
+    if (threadIdx.x >= MOST_TRIED * WIDEST) return;
+    const u32 c = threadIdx.x / WIDEST, k = threadIdx.x % WIDEST, sum = sums[c][k];
+    if (sum) atomicAdd(told + (long long)c * (WIDEST + n_levels) + k, sum);
+}
+
+// rows[t, l] += 1 for each row of strip t at level l; *far += how many entries lead to another strip. Zero on entry.
+// One thread a row, blocks of whole warps.
+__global__ void count_strip_rows(int n, int n_levels, const int* level, const int* strip,
+                                 const int* indptr, const int* indices, u32* rows, u32* far) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 leave = 0;
+    if (i < n) {
+        atomicAdd(rows + (long long)strip[i] * n_levels + level[i], 1u);
+        for (int p = indptr[i]; p < indptr[i + 1]; ++p) leave += strip[indices[p]] != strip[i];
+    }
+    leave = warp_sum(leave);
+    if (threadIdx.x % 32 == 0 && leave) atomicAdd(far, leave);
 }
 
 constexpr int STRIPS_A_THREAD = 8;
 
-// widest[l] = the largest of rows[t, l] over all strips t; *steps = how many steps all of them are. Zero on entry.
-// One thread for STRIPS_A_THREAD strips and one level, blocks of whole warps.
-__global__ void widest_strips(int n_strips, int n_levels, const u32* rows, u32* steps,
-                              u32* widest) {
-    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    const long long first = thread / n_levels * STRIPS_A_THREAD, l = thread % n_levels;
+// Of each candidate: STEPS += how many steps its strips are, WIDEST[l] = the largest of rows[t, l] over all
+// strips t, which are given one candidate after the other. Zero on entry. One thread for STRIPS_A_THREAD strips of
+// a candidate and one level, levels filled up to whole warps, blocks of whole warps.
+__global__ void widest_strips(int n_levels, Numbers numbers, const u32* rows, u32* told) {
+    const long long warp = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    const long long warps = (n_levels + 31) / 32, l = warp % warps * 32 + threadIdx.x % 32;
+    long long first = warp / warps * STRIPS_A_THREAD; // of the candidate's
+    int c = 0;
+    for (; c < MOST_TRIED && numbers.of[c] <= first; ++c) {
+        const long long groups = (numbers.of[c] + STRIPS_A_THREAD - 1) / STRIPS_A_THREAD;
+        first -= groups * STRIPS_A_THREAD;
+        rows += numbers.of[c] * n_levels;
+    }
+    if (c == MOST_TRIED) return;
+    told += (long long)c * (WIDEST + n_levels);
     u32 most = 0, sum = 0;
-    for (long long t = first; t < first + STRIPS_A_THREAD && t < n_strips; ++t) {
-        const u32 here = rows[t * n_levels + l];
+    for (long long t = first; t < first + STRIPS_A_THREAD && t < numbers.of[c]; ++t) {
+        const u32 here = l < n_levels ? rows[t * n_levels + l] : 0u;
         most = here > most ? here : most;
         sum += (here + STEP_ROWS - 1) / STEP_ROWS;
     }
-    if (most) atomicMax(widest + l, most);
+    if (most) atomicMax(told + WIDEST + l, most);
     sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0 && sum) atomicAdd(steps, sum);
+    if (threadIdx.x % 32 == 0 && sum) atomicAdd(told + STEPS, sum);
 }
 
 // ---- steps --------------------------------------------------------------------------------------

@@ -184,16 +184,15 @@ struct Sweep {
     Solved<V, C> solved;
 };
 
-// Step q + L, when the ring holds the step behind it and nothing is to be divided. While the values come
+// Step q + L, when the ring holds the step behind it and nothing is to be divided. While the values x come
 // from the window, the step behind is taken and the results of the step before are told. With LOOK
 // the flags are read as well.
 template <int L, bool LOOK, bool SHARES, class V, int K, int C, bool COPIES>
 __device__ __forceinline__ void
 sweep_on(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
          const Round<V, K, C>& behind, SharedAddress flag, Solved<V, C>& solved,
-         const Work<V, K, C>& work, Work<V, K, C>& next, u32& filled, int lane) {
-    Pack<V, C> x[K];
-    read_window(places, work.slots, x);
+         const Work<V, K, C>& work, const Pack<V, C> (&x)[K], Work<V, K, C>& next, u32& filled,
+         int lane) {
     solved.tell(on);
     if (LOOK)
         filled = load_acquire_shared(flag); // which waits, but hardly longer than for the window
@@ -206,22 +205,32 @@ template <bool SHARES, class V, int K, int C, bool COPIES>
 __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
                                             const Places<V, K, C, COPIES>& places,
                                             Sweep<V, K, C>& at, Launch launch, int lane) {
+    if (!at.ahead.four()) return;
     Round<V, K, C> here = places.round(at.q);
     Work<V, K, C> other;
+    Pack<V, C> x[K];
     u32 filled;
+    read_window(places, at.work.slots, x);
     while (at.ahead.four()) {
         const Round<V, K, C> after = places.round(at.q + 4);
         const SharedAddress flag = places.flag(at.q + 4 + lane);
-        sweep_on<0, false, SHARES>(on, places, here, flag, at.solved, at.work, other, filled, lane);
-        sweep_on<1, true, SHARES>(on, places, here, flag, at.solved, other, at.work, filled, lane);
-        sweep_on<2, false, SHARES>(on, places, here, flag, at.solved, at.work, other, filled, lane);
-        sweep_on<3, false, SHARES>(on, places, after, flag, at.solved, other, at.work, filled,
+        sweep_on<0, false, SHARES>(on, places, here, flag, at.solved, at.work, x, other, filled,
                                    lane);
+        read_window(places, other.slots, x);
+        sweep_on<1, true, SHARES>(on, places, here, flag, at.solved, other, x, at.work, filled,
+                                  lane);
+        read_window(places, at.work.slots, x);
+        sweep_on<2, false, SHARES>(on, places, here, flag, at.solved, at.work, x, other, filled,
+                                   lane);
+        read_window(places, other.slots, x);
+        sweep_on<3, false, SHARES>(on, places, after, flag, at.solved, other, x, at.work, filled,
+                                   lane);
+        read_window(places, at.work.slots, x); // here, so that what follows costs no time
         at.q += 4;
         here = after;
         at.ahead = look_ahead(filled, at.q, lane);
         if (lane == 0) places.free_four(at.q);
-        if (at.q % 256 == 0) note_progress(launch, lane);
+        note_progress_if(at.q % 256 == 0, at.solved.position, launch, lane);
     }
 }
 
@@ -249,8 +258,10 @@ __device__ bool sweep_one(const Strips<F>& T, u32 count, const Columns<V, C>& on
                           Launch launch, Patience& patience, int lane) {
     if constexpr (!COPIES && !SHARES && C == 1 && L < 3)
         if (at.ahead.holds(L + 1) && !at.ahead.divides(L)) {
+            Pack<V, C> x[K];
             u32 none;
-            sweep_on<L, false, SHARES>(on, places, behind, 0, at.solved, work, next, none, lane);
+            read_window(places, work.slots, x);
+            sweep_on<L, false, SHARES>(on, places, behind, 0, at.solved, work, x, next, none, lane);
             return true;
         }
     Pack<V, C> x[K];
@@ -295,7 +306,7 @@ __device__ __forceinline__ bool sweep_singly(const Strips<F>& T, u32 count, cons
     at.q += more ? 4 : done;
     at.ahead = at.ahead.from(4);
     if (more && lane == 0) places.free_four(at.q);
-    if (at.q % 256 == 0) note_progress(launch, lane);
+    note_progress_if(at.q % 256 == 0, at.solved.position, launch, lane);
     return more;
 }
 

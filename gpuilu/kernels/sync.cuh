@@ -273,6 +273,11 @@ __device__ inline void note_progress(Launch launch, int lane) {
     if (lane == 0) atomicAdd(launch.control + PROGRESS, 1u);
 }
 
+// The same without a branch, if it is time to; by a number that others of the launch do not leave there.
+__device__ inline void note_progress_if(bool is_time, u32 number, Launch launch, int lane) {
+    store_relaxed_if(is_time && lane == 0, launch.control + PROGRESS, number);
+}
+
 // Whether the launch is to be abandoned, or is already: called now and then by a lane that waits.
 __noinline__ __device__ bool no_progress(Launch launch, u64& since, u32& seen) {
     const u32 progress =

@@ -17,11 +17,12 @@ from gpuilu.triangle import Pattern, Triangle
 from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsPair, scratch_bytes, sweeps
-from gpuilu.trsv.strips import MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
+from gpuilu.trsv.strips import LANES, MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
 from gpuilu.trsv.strips_model import FULL, Counts, predicted_us
 from gpuilu.trsv.strips_pack import (
     columns,
-    counts,
+    counts_of_columns,
+    counts_of_ranges,
     in_steps,
     ranges,
     split_entries,
@@ -44,7 +45,8 @@ FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
 MOST_HELD = 3  # times the bytes of the triangle, where static data are copied
 FEW = 16  # steps of which one may have more, to be shared out all the same
 WIDTHS = dict.fromkeys("fdF", (2, 4, 8, 16)) | {"D": (2, 4, 16)}  # near entries of a row
-STRIPS = (1, 32, 64, 128, 256, 512, 1024)  # how many may be tried
+STRIPS = (1, 32, 64, 96, 128, 256, 512, 1024)  # how many may be tried
+WIDEST_OF_ONE = 4  # steps a level on average up to which a single strip may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
 UNTOLD = 256  # where nothing can be predicted
 FEWEST_ROWS = 256  # of a strip
@@ -354,19 +356,20 @@ def _far_at_once(info: Any) -> int:
 def predicted(P: Pattern, dtype: np.dtype) -> tuple[float, Strips]:
     """(microseconds, strips) of the strips that promise most."""
     found, candidates = levels(P), once(_candidates, P)
-    times = [predicted_us(P, found, strips, c, dtype.itemsize) for strips, c in candidates]
+    times = [predicted_us(P, found, counts, dtype.itemsize) for _, counts in candidates]
     best = int(np.argmin(times))
-    if np.isfinite(times[best]):
-        return times[best], candidates[best][0]
-    return np.inf, ranges(P, min(UNTOLD, _most_strips(P)))
+    taken = candidates[best][0] if np.isfinite(times[best]) else min(UNTOLD, _most_strips(P))
+    return times[best], taken if isinstance(taken, Strips) else ranges(P, taken)
 
 
-def _candidates(P: Pattern) -> list[tuple[Strips, Counts | None]]:
-    """The strips that may be taken, and what is counted of them."""
-    most = _most_strips(P)
-    tried = [ranges(P, count) for count in sorted({min(count, most) for count in STRIPS})]
-    tried += columns(P, min(most, MOST_COLUMNS))
-    return list(zip(tried, counts(P, levels(P), tried), strict=True))
+def _candidates(P: Pattern) -> list[tuple[int | Strips, Counts | None]]:
+    """Numbers of ranges, and columns, that may be taken, and what is counted of them."""
+    found, most = levels(P), _most_strips(P)
+    fewest = 1 if P.n <= LANES * WIDEST_OF_ONE * found.n_levels else STRIPS[1]
+    numbers = sorted({min(number, most) for number in STRIPS if number >= fewest})
+    cuts = columns(P, min(most, MOST_COLUMNS))
+    counted = counts_of_ranges(P, found, numbers) + counts_of_columns(P, found, cuts)
+    return list(zip([*numbers, *cuts], counted, strict=True))
 
 
 def _most_strips(P: Pattern) -> int:

@@ -27,8 +27,8 @@ FEWEST_SOLVES = 10  # the level order costs about as much as five solves
 FEW_ROWS = 1024
 DENSE = 0.5  # of the places of 32x32 tiles
 FEWEST_SOLVES_CUDA = 5
-FAST_US = 200.0
-BLOCKED_SETUP_US = 1_500.0  # beyond that of `row`
+FAST_US = 50.0
+BLOCKED_SETUP_US = 1_000.0  # beyond that of `row`
 
 
 def choose(

@@ -39,20 +39,29 @@ class Counts:
 
     Parameters
     ----------
+    strips : int
+        How many.
+    hops : int
+        From strip to strip on the longest way through them.
     path, shared_path : int
         Steps of 32 and of SHARED_ROWS rows on the longest path: those of the widest strip in each
         level.
     steps : int
         Of 32 rows, in all strips.
+    far : int
+        Entries that lead to another strip.
     beyond : int
         Entries of rows in their own strip beyond the CLOSE nearest.
     crowded : int
         Rows with more than CROWDED entries in their own strip.
     """
 
+    strips: int
+    hops: int
     path: int
     shared_path: int
     steps: int
+    far: int
     beyond: int
     crowded: int
 
@@ -65,45 +74,65 @@ def counted(P: Pattern, found: Levels, strips: Strips) -> Counts | None:
     run = strip.astype(np.int64) * found.n_levels + found.level
     rows = np.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)
     row = row_of_entries(P.indptr, len(P.indices))
-    inside = np.bincount(row[strip[P.indices] == strip[row]], minlength=P.n)
+    is_near = strip[P.indices] == strip[row]
+    inside = np.bincount(row[is_near], minlength=P.n)
     beyond, crowded = np.maximum(inside - CLOSE, 0).sum(), np.count_nonzero(inside > CROWDED)
-    return of_strips((-(-rows // LANES)).sum(), beyond, crowded, rows.max(axis=0))
+    sums = (-(-rows // LANES)).sum(), np.count_nonzero(~is_near), beyond, crowded
+    return of_strips(n_strips, strips.hops, sums, rows.max(axis=0))
 
 
-def of_strips(steps: Any, beyond: Any, crowded: Any, widest: Any) -> Counts:
-    """The same, from the rows of the widest strip in each level."""
+def of_strips(strips: int, hops: int, sums: Any, widest: Any) -> Counts:
+    """The same, from the counts behind the paths and the rows of the widest strip in each level."""
     path, shared_path = (int((-(-widest // rows)).sum()) for rows in (LANES, SHARED_ROWS))
-    return Counts(path, shared_path, int(steps), int(beyond), int(crowded))
+    steps, far, beyond, crowded = (int(k) for k in sums)
+    return Counts(strips, hops, path, shared_path, steps, far, beyond, crowded)
 
 
-# Fitted to what an H200 took for 300 choices of strips: see docs/notes/strips.rst. A step and a hop
-# of strips whose static data are copied, of others, of rows with many near entries, and of rows
-# that lanes share.
-COPIED, LOADED, LONG, SHARED = (0.06, 1.8), (0.09, 1.2), (0.115, 1.45), (0.2, 0.4)
+# Fitted to what an H200 took for 300 choices of strips: see docs/notes/strips.rst. A step, its far
+# entries for each row, and a hop: of strips whose static data are copied, of others, of rows with
+# many near entries, and of rows that lanes share.
+COPIED, LOADED = (0.06, 0.0, 1.8), (0.095, 0.005, 0.95)
+LONG, SHARED = (0.115, 0.0, 1.45), (0.2, 0.0, 0.4)
 SINGLE = 0.9  # of all these in single precision
-STRIP_US, ROW_US, ENTRY_US_A_BYTE = 0.06, 2.9e-5, 3.4e-7
-FEW = 4  # entries of a row on average up to which few enough may be far to be copied
-BEYOND, MANY = 1e-3, 0.02  # a share of the entries, and of the rows, that tells
+STRIP_US, ROW_US, ENTRY_US_A_BYTE = 0.06, 2.2e-5, 2.2e-7
+# Entries of a row on average from and up to which static data may be copied: with fewer the copies
+# take too much memory, with more too many are far.
+FEWEST, FEW = 1.5, 4
+MOST_FAR = 64  # of a step on average: no step that is copied has more
+BEYOND, MANY = 4e-3, 0.02  # a share of the entries, and of the rows, that tells
 MOST_TOLD = 48  # entries of a row on average; `row` is faster on a band of 64 and dense triangles
+AT_ONCE = 132  # strips: multiprocessors of that card
 
 
-def predicted_us(
-    P: Pattern, found: Levels, strips: Strips, counts: Counts | None, itemsize: int
-) -> float:
+def predicted_us(P: Pattern, found: Levels, counts: Counts | None, itemsize: int) -> float:
     """Time of a solve with values of `itemsize` bytes; infinite where it is not known."""
     if counts is None or P.n == 0:
         return np.inf
-    nnz, path = len(P.indices), counts.path
+    nnz, path, rows = len(P.indices), counts.path, LANES
     if counts.crowded > MANY * P.n:
-        (step, hop), path = SHARED, counts.shared_path
+        kind, path, rows = SHARED, counts.shared_path, SHARED_ROWS
         if nnz > MOST_TOLD * P.n:
             return np.inf
     elif counts.beyond > BEYOND * nnz:
-        step, hop = LONG
-    elif itemsize <= 8 and LANES * counts.steps <= FULL * P.n and nnz <= FEW * P.n:
-        step, hop = COPIED
+        kind = LONG
     else:
-        step, hop = LOADED
-    waiting = step * path + hop * min(strips.hops, found.n_levels - 1)
+        kind = COPIED if _copied(P, counts, itemsize) else LOADED
+    step, far, hop = kind
+    rounds = -(-counts.strips // AT_ONCE)  # of blocks, where not all strips are at work at once
+    busy = rounds * max(counts.steps, P.n / rows) / counts.strips
+    waiting = (step + far * counts.far / P.n) * max(path, busy) + hop * _hops(P, found, counts)
     traffic = ROW_US * P.n + ENTRY_US_A_BYTE * (4 + itemsize) * nnz
-    return (SINGLE if itemsize == 4 else 1) * waiting + STRIP_US * strips.count + traffic
+    return (SINGLE if itemsize == 4 else 1) * waiting + STRIP_US * counts.strips + traffic
+
+
+def _copied(P: Pattern, counts: Counts, itemsize: int) -> bool:
+    """Whether gatherers are likely to copy: steps are nearly full, and few of their entries far."""
+    nnz, full = len(P.indices), LANES * counts.steps <= FULL * P.n
+    few = FEWEST * P.n <= nnz <= FEW * P.n and counts.far <= MOST_FAR * counts.steps
+    return full and few and itemsize <= 8
+
+
+def _hops(P: Pattern, found: Levels, counts: Counts) -> float:
+    """Hops on the longest path, as many of its dependencies being far as of all."""
+    far = found.n_levels * counts.far / max(len(P.indices), 1)
+    return min(counts.hops, found.n_levels - 1, 1 + far)

@@ -6,7 +6,7 @@ docs/notes/set-up.rst.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,20 @@ from gpuilu.trsv import strips_model
 from gpuilu.trsv.strips import Split, Steps, Strips, width
 from gpuilu.trsv.strips_model import CLOSE, CROWDED, MOST_RUNS, Counts, of_strips
 
-__all__ = ["columns", "counts", "in_steps", "ranges", "split_entries", "with_shares"]
+__all__ = [
+    "columns",
+    "counts_of_columns",
+    "counts_of_ranges",
+    "in_steps",
+    "ranges",
+    "split_entries",
+    "with_shares",
+]
 
 MOST_NEAR = 16  # entries of a row that are counted apart
 STRIPS_A_THREAD = 8
+MOST_TRIED = 8  # numbers of strips counted at once
+FAR_ENTRIES, WIDEST = 1, 4  # where they are among what is told: see Told in strips_pack.cu
 
 
 def ranges(P: Pattern, count: int) -> Strips:
@@ -35,11 +45,18 @@ def columns(P: Pattern, most: int) -> list[Strips]:
     return (_columns_cuda if on_gpu(P.indptr) else host.columns)(P, most)
 
 
-def counts(P: Pattern, found: Levels, candidates: Sequence[Strips]) -> list[Counts | None]:
-    """What each of some strips makes of a triangle; None where that is too much to count."""
+def counts_of_ranges(P: Pattern, found: Levels, numbers: Sequence[int]) -> list[Counts | None]:
+    """What numbers of ranges make of a triangle, fewest first; None where it is too much to count."""
     if on_gpu(P.indptr):
-        return _counts_cuda(P, found, candidates)
-    return [strips_model.counted(P, found, strips) for strips in candidates]
+        return _counts_of_ranges_cuda(P, found, numbers)
+    return [strips_model.counted(P, found, ranges(P, number)) for number in numbers]
+
+
+def counts_of_columns(P: Pattern, found: Levels, cuts: Sequence[Strips]) -> list[Counts | None]:
+    """What columns of a grid make of it, fewest first; None where that is too much to count."""
+    if on_gpu(P.indptr):
+        return _counts_of_columns_cuda(P, found, cuts)
+    return [strips_model.counted(P, found, strips) for strips in cuts]
 
 
 def in_steps(P: Pattern, found: Levels, strips: Strips) -> Steps:
@@ -86,24 +103,58 @@ def _columns_cuda(P: Pattern, most: int) -> list[Strips]:
     return found
 
 
-def _counts_cuda(P: Pattern, found: Levels, candidates: Sequence[Strips]) -> list[Counts | None]:
-    """All candidates are counted before the host reads what came of them, in one transfer."""
-    xp, n, n_levels = namespace(P.indptr), P.n, found.n_levels
-    tried = [s for s in candidates if n and s.count * n_levels <= MOST_RUNS]
-    counted = xp.zeros((len(tried), 3 + n_levels), np.int32)  # steps, beyond, crowded, widest
-    kernel = f"count_strip_rows<{str(P.lower).lower()}>"
-    for strips, told in zip(tried, counted, strict=True):
-        rows = xp.zeros(strips.count * n_levels, np.uint32)
-        pattern = found.level, strips.of_row, P.indptr, P.indices
-        sums = told[1:2], told[2:3]
-        _launch(kernel, min(n, COUNTING), n, n_levels, CLOSE, CROWDED, *pattern, rows, *sums)
-        threads = -(-strips.count // STRIPS_A_THREAD) * n_levels
-        _launch("widest_strips", threads, strips.count, n_levels, rows, told, told[3:])
-    found_of = {
-        id(strips): of_strips(told[0], told[1], told[2], told[3:])
-        for strips, told in zip(tried, cuda.to_host(counted), strict=True)
-    }
-    return [found_of.get(id(strips)) for strips in candidates]
+def _counts_of_ranges_cuda(
+    P: Pattern, found: Levels, numbers: Sequence[int]
+) -> list[Counts | None]:
+    def count(tried: Any, rows: Any, told: Any) -> None:
+        kernel = f"count_range_rows<{str(P.lower).lower()}>"
+        limits = P.n, found.n_levels, CLOSE, CROWDED, tried
+        arrays = found.level, P.indptr, P.indices, rows, told
+        _launch(kernel, min(P.n, COUNTING), *limits, *arrays)
+
+    return _counts_cuda(P, found, numbers, [number - 1 for number in numbers], count)
+
+
+def _counts_of_columns_cuda(
+    P: Pattern, found: Levels, cuts: Sequence[Strips]
+) -> list[Counts | None]:
+    def count(tried: Any, rows: Any, told: Any) -> None:
+        first = 0
+        for strips, mine in zip(cuts, told, strict=False):  # those of few enough runs come first
+            here, pattern = rows[first:], (strips.of_row, P.indptr, P.indices)
+            first += strips.count * found.n_levels
+            far = mine[FAR_ENTRIES:]
+            _launch("count_strip_rows", P.n, P.n, found.n_levels, found.level, *pattern, here, far)
+
+    return _counts_cuda(P, found, [s.count for s in cuts], [s.hops for s in cuts], count)
+
+
+def _counts_cuda(
+    P: Pattern,
+    found: Levels,
+    numbers: Sequence[int],
+    hops: Sequence[int],
+    count: Callable[[Any, Any, Any], None],
+) -> list[Counts | None]:
+    """`count` has the rows of each strip at each level, then all goes to the host at once."""
+    n_levels = found.n_levels
+    tried = [number for number in numbers if P.n and number * n_levels <= MOST_RUNS]
+    if not tried:
+        return [None] * len(numbers)
+    assert len(tried) <= MOST_TRIED
+    assert tried == sorted(tried)
+    xp, filled = namespace(P.indptr), cuda.struct(*tried, *[0] * (MOST_TRIED - len(tried)))
+    rows = xp.zeros(sum(tried) * n_levels, np.uint32)
+    told = xp.zeros((len(tried), WIDEST + n_levels), np.int32)
+    count(filled, rows, told)
+    groups = sum(-(-number // STRIPS_A_THREAD) for number in tried)
+    threads = groups * -(-n_levels // cuda.WARP) * cuda.WARP
+    _launch("widest_strips", threads, n_levels, filled, rows, told)
+    made = [
+        of_strips(number, hop, mine[:WIDEST], mine[WIDEST:])
+        for number, hop, mine in zip(tried, hops, cuda.to_host(told), strict=False)
+    ]
+    return [*made, *[None] * (len(numbers) - len(made))]
 
 
 def _in_steps_cuda(P: Pattern, found: Levels, strips: Strips) -> Steps:

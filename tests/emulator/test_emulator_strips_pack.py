@@ -102,18 +102,29 @@ def test_far_entries_of_levels_that_fall_along_a_row_are_sorted():
 def test_counts_are_those_of_the_cpu(name, lower):
     T = made(name, lower)
     found = levels(T)
-    candidates = [strips.ranges(T, count) for count in (1, 2, 7, 64)] + strips.columns(T, 16)
-    expected = [strips_model.counted(T, found, candidate) for candidate in candidates]
+    numbers, cuts = (1, 2, 7, 64), strips.columns(T, 16)
+    tried = [strips.ranges(T, number) for number in numbers] + cuts
+    expected = [strips_model.counted(T, found, each) for each in tried]
     with Device(seed=len(name), resident=3), mock.patch.object(strips_pack, "COUNTING", 100):
-        assert strips_pack._counts_cuda(T, found, candidates) == expected
+        counts = strips_pack._counts_of_ranges_cuda(T, found, numbers)
+        counts += strips_pack._counts_of_columns_cuda(T, found, cuts)
+    assert counts == expected
 
 
 def test_nothing_is_counted_where_there_are_too_many_runs():
     T = cases.as_triangle(cases.triangle(cases.chain(100)))
-    found, few = levels(T), strips.ranges(T, 1)
-    with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 150):
-        counts = strips_pack._counts_cuda(T, found, [few, strips.ranges(T, 2)])
-    assert counts == [strips_model.counted(T, found, few), None]
+    found = levels(T)
+    with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 350):
+        counts = strips_pack._counts_of_ranges_cuda(T, found, (1, 3, 4))
+    expected = [strips_model.counted(T, found, strips.ranges(T, number)) for number in (1, 3)]
+    assert counts == [*expected, None]
+    with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 50):
+        assert strips_pack._counts_of_ranges_cuda(T, found, (1, 3)) == [None, None]
+    T = cases.as_triangle(cases.triangle(cases.grid(9, 8)))
+    found, cuts = levels(T), strips.columns(T, 4)
+    with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 2 * found.n_levels):
+        counts = strips_pack._counts_of_columns_cuda(T, found, cuts)
+    assert counts == [strips_model.counted(T, found, cuts[0]), None]
 
 
 @pytest.mark.parametrize("lower", [True, False])

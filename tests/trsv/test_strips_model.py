@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import PATTERNS, arrow, as_triangle, band, chain, dense, grid, triangle
+from cases import PATTERNS, arrow, as_triangle, band, chain, dense, grid, layered, triangle
 
 from gpuilu.dag import levels
 from gpuilu.trsv import blocked, strips_model
@@ -24,18 +24,18 @@ def made(P, lower=True):
 def promised(T, strips, itemsize=8, **counts):
     found = levels(T)
     made = counted(T, found, strips)
-    return predicted_us(T, found, strips, Counts(**(vars(made) | counts)), itemsize)
+    return predicted_us(T, found, Counts(**(vars(made) | counts)), itemsize)
 
 
 def traffic(T, itemsize=8):
-    return 2.9e-5 * T.n + 3.4e-7 * (4 + itemsize) * len(T.indices)
+    return 2.2e-5 * T.n + 2.2e-7 * (4 + itemsize) * len(T.indices)
 
 
 def test_a_chain_is_a_step_a_row_and_a_hop_a_strip():
     T = made(chain(100))
-    assert counted(T, levels(T), ranges(T, 5)) == Counts(100, 100, 100, 0, 0)
+    assert counted(T, levels(T), ranges(T, 5)) == Counts(5, 4, 100, 100, 100, 4, 0, 0)
     for count in (1, 5):
-        waiting = 0.09 * 100 + 1.2 * (count - 1)
+        waiting = (0.095 + 0.005 * (count - 1) / 100) * 100 + count - 1
         expected = waiting + 0.06 * count + traffic(T)
         assert promised(T, ranges(T, count)) == pytest.approx(expected)
         single = 0.9 * waiting + 0.06 * count + traffic(T, 4)
@@ -46,19 +46,39 @@ def test_where_steps_are_full_and_rows_short_static_data_are_copied_and_steps_fa
     T = made(grid(64, 64))  # 63 of its 127 levels have more than 32 rows
     count = counted(T, levels(T), ranges(T, 1))
     assert (count.path, count.steps) == (127 + 63, 127 + 63)
-    loaded = traffic(T) + 0.06 + 0.09 * 190
+    loaded = traffic(T) + 0.06 + 0.095 * 190
     assert promised(T, ranges(T, 1)) == pytest.approx(loaded)
     full = {"steps": T.n // 32}
     copied = traffic(T) + 0.06 + 0.06 * 190
     assert promised(T, ranges(T, 1), **full) == pytest.approx(copied)
-    too_large = traffic(T, 16) + 0.06 + 0.09 * 190
+    too_large = traffic(T, 16) + 0.06 + 0.095 * 190
     assert promised(T, ranges(T, 1), 16, **full) == pytest.approx(too_large)
+    far = 65 * full["steps"]  # more than are copied with a step
+    assert promised(T, ranges(T, 1), **full, far=far) > loaded
+    T = made(layered(100, 64, per_row=1))  # too few entries: copies would be more than they are
+    waiting = promised(T, ranges(T, 1)) - traffic(T) - 0.06
+    assert waiting == pytest.approx(0.095 * 200)
 
 
 def test_hops_are_no_more_than_there_are_levels():
     T = made(arrow(51))
-    more = promised(T, ranges(T, 51)) - promised(T, ranges(T, 10))
-    assert more == pytest.approx(0.06 * 41)
+    few, many = (promised(T, ranges(T, count), far=0) for count in (10, 51))
+    assert many - few == pytest.approx(0.06 * 41)
+
+
+def test_hops_are_as_many_as_dependencies_on_the_path_are_far():
+    T = made(chain(1000))
+    for far, hops in ((0, 1), (9, 1 + 1000 * 9 / 999), (499, 99), (999, 99)):
+        us = promised(T, ranges(T, 100), far=far, path=200)
+        steps = 200 * (0.095 + 0.005 * far / 1000)
+        assert us == pytest.approx(steps + hops + 6 + traffic(T))
+
+
+def test_more_strips_than_are_at_work_at_once_come_in_rounds():
+    T = made(chain(1000))
+    one, three = (promised(T, ranges(T, k), path=0, hops=0, far=0) for k in (132, 300))
+    assert one == pytest.approx(traffic(T) + 0.06 * 132 + 0.095 * 1000 / 132)
+    assert three == pytest.approx(traffic(T) + 0.06 * 300 + 0.095 * 3 * 1000 / 300)
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -70,6 +90,8 @@ def test_counts_are_those_of_plain_loops(name, n_strips, lower):
     strip, count = strips.of_row, counted(T, found, strips)
     rows = (T.indices[a:b] for a, b in pairwise(T.indptr))
     inside = np.array([np.count_nonzero(strip[row] == strip[i]) for i, row in enumerate(rows)])
+    assert (count.strips, count.hops) == (n_strips, n_strips - 1)
+    assert count.far == sum(np.diff(T.indptr) - inside)
     assert count.beyond == sum(max(k - CLOSE, 0) for k in inside)
     assert count.crowded == np.count_nonzero(inside > CROWDED)
     assert count.steps == len(in_steps(T, found, strips).step_start) - 1
@@ -113,4 +135,4 @@ def test_nothing_is_told_of_rows_of_very_many_entries_or_of_too_many_runs(monkey
     monkeypatch.setattr(strips_model, "MOST_RUNS", 1500)
     assert promised(T, ranges(T, 1)) < np.inf
     assert counted(T, levels(T), ranges(T, 2)) is None
-    assert predicted_us(T, levels(T), ranges(T, 2), None, 8) == np.inf
+    assert predicted_us(T, levels(T), None, 8) == np.inf
