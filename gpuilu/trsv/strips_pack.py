@@ -46,14 +46,14 @@ def columns(P: Pattern, most: int) -> list[Strips]:
 
 
 def counts_of_ranges(P: Pattern, found: Levels, numbers: Sequence[int]) -> list[Counts | None]:
-    """What numbers of ranges make of a triangle, fewest first; None where it is too much to count."""
+    """What numbers of ranges make of a triangle, fewest first; None where that is too much."""
     if on_gpu(P.indptr):
         return _counts_of_ranges_cuda(P, found, numbers)
     return [strips_model.counted(P, found, ranges(P, number)) for number in numbers]
 
 
 def counts_of_columns(P: Pattern, found: Levels, cuts: Sequence[Strips]) -> list[Counts | None]:
-    """What columns of a grid make of it, fewest first; None where that is too much to count."""
+    """What columns of a grid make of it, fewest first; None where that is too much."""
     if on_gpu(P.indptr):
         return _counts_of_columns_cuda(P, found, cuts)
     return [strips_model.counted(P, found, strips) for strips in cuts]
