@@ -92,8 +92,13 @@ struct Ahead {
 
     __device__ bool holds(int l) const { return held >> l & 1u; }
     __device__ bool divides(int l) const { return divide >> l & 1u; }
-    // Four steps from q on, and the one behind them, that need no looking.
-    __device__ bool four() const { return (held & 0x1e) == 0x1e && !(divide & 0xf); }
+    // STEPS steps from q on, and the one behind them, that need no looking.
+    template <int STEPS>
+    __device__ bool holds_all() const {
+        constexpr u32 MASK = (1u << STEPS) - 1;
+        return (held >> 1 & MASK) == MASK && !(divide & MASK);
+    }
+    __device__ bool four() const { return holds_all<4>(); }
     __device__ Ahead from(int l) const { return {held >> l, divide >> l}; }
 };
 
@@ -200,37 +205,49 @@ sweep_on(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
     solved.remember(substitute<SHARES>(places, work, x, solved, lane));
 }
 
-// Four steps at a time, as long as the ring holds them and the one behind.
-template <bool SHARES, class V, int K, int C, bool COPIES>
+// Four steps that the ring holds, and the one behind. The values x of the first were asked for, those of the one behind
+// are at the end: there, so that what follows costs no time.
+template <bool LOOK, bool SHARES, class V, int K, int C, bool COPIES>
+__device__ __forceinline__ void
+sweep_four(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
+           const Round<V, K, C>& here, const Round<V, K, C>& after, SharedAddress flag,
+           Sweep<V, K, C>& at, Pack<V, C> (&x)[K], u32& filled, int lane) {
+    Work<V, K, C> other;
+    sweep_on<0, false, SHARES>(on, places, here, flag, at.solved, at.work, x, other, filled, lane);
+    read_window(places, other.slots, x);
+    sweep_on<1, LOOK, SHARES>(on, places, here, flag, at.solved, other, x, at.work, filled, lane);
+    read_window(places, at.work.slots, x);
+    sweep_on<2, false, SHARES>(on, places, here, flag, at.solved, at.work, x, other, filled, lane);
+    read_window(places, other.slots, x);
+    sweep_on<3, false, SHARES>(on, places, after, flag, at.solved, other, x, at.work, filled, lane);
+    read_window(places, at.work.slots, x);
+    at.q += 4;
+    if (lane == 0) places.free_four(at.q);
+}
+
+// Steps by fours, FOURS of these at a time, as long as the ring holds them and the one behind.
+template <int FOURS, bool SHARES, class V, int K, int C, bool COPIES>
 __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
                                             const Places<V, K, C, COPIES>& places,
                                             Sweep<V, K, C>& at, Launch launch, int lane) {
-    if (!at.ahead.four()) return;
+    if (!at.ahead.template holds_all<4 * FOURS>()) return;
     Round<V, K, C> here = places.round(at.q);
-    Work<V, K, C> other;
     Pack<V, C> x[K];
     u32 filled;
     read_window(places, at.work.slots, x);
-    while (at.ahead.four()) {
+    while (at.ahead.template holds_all<4 * FOURS>()) {
+        const SharedAddress flag = places.flag(at.q + 4 * FOURS + lane);
+#pragma unroll
+        for (int f = 1; f < FOURS; ++f) {
+            const Round<V, K, C> after = places.round(at.q + 4);
+            sweep_four<false, SHARES>(on, places, here, after, flag, at, x, filled, lane);
+            here = after;
+        }
         const Round<V, K, C> after = places.round(at.q + 4);
-        const SharedAddress flag = places.flag(at.q + 4 + lane);
-        sweep_on<0, false, SHARES>(on, places, here, flag, at.solved, at.work, x, other, filled,
-                                   lane);
-        read_window(places, other.slots, x);
-        sweep_on<1, true, SHARES>(on, places, here, flag, at.solved, other, x, at.work, filled,
-                                  lane);
-        read_window(places, at.work.slots, x);
-        sweep_on<2, false, SHARES>(on, places, here, flag, at.solved, at.work, x, other, filled,
-                                   lane);
-        read_window(places, other.slots, x);
-        sweep_on<3, false, SHARES>(on, places, after, flag, at.solved, other, x, at.work, filled,
-                                   lane);
-        read_window(places, at.work.slots, x); // here, so that what follows costs no time
-        at.q += 4;
+        sweep_four<true, SHARES>(on, places, here, after, flag, at, x, filled, lane);
         here = after;
         at.ahead = look_ahead(filled, at.q, lane);
-        if (lane == 0) places.free_four(at.q);
-        note_progress_if(at.q % 256 == 0, at.solved.position, launch, lane);
+        note_progress_if(at.q % 256 < 4 * FOURS, at.solved.position, launch, lane);
     }
 }
 
@@ -338,13 +355,15 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V,
     take(true, places.first, 0, at.work, lane);
     for (bool more = true; more;) {
         if constexpr (COPIES || C > 1) {
-            do sweep_fours<SHARES>(on, places, at, launch, lane);
-            while (await_four(places, count, on, at, lane));
+            do {
+                if constexpr (COPIES) sweep_fours<2, SHARES>(on, places, at, launch, lane);
+                sweep_fours<1, SHARES>(on, places, at, launch, lane);
+            } while (await_four(places, count, on, at, lane));
             Sweep<V, K, C> memory = at;
             more = sweep_singly_apart<SHARES>(T, count, on, places, memory, launch, patience, lane);
             at = memory;
         } else {
-            sweep_fours<SHARES>(on, places, at, launch, lane);
+            sweep_fours<1, SHARES>(on, places, at, launch, lane);
             more = sweep_singly<SHARES>(T, count, on, places, at, launch, patience, lane);
         }
     }

@@ -273,8 +273,8 @@ FAULTS = {
         (RaceError, AddressError, AssertionError, DeadlockError),
     ),
     "four steps taken unseen": (
-        "return (held & 0x1e) == 0x1e && !(divide & 0xf);",
-        "return held && !(divide & 0xf);",
+        "return (held >> 1 & MASK) == MASK && !(divide & MASK);",
+        "return held && !(divide & MASK);",
         (RaceError, AddressError, AssertionError, DeadlockError, EndlessError),
     ),
     "a lane that reads what another acquired": (
