@@ -49,7 +49,7 @@ STRIPS = (1, 32, 64, 96, 128, 256, 512, 1024)  # how many may be tried
 WIDEST_OF_ONE = 4  # steps a level on average up to which a single strip may be tried
 MOST_COLUMNS = 128  # of a grid: all of them are at work at once
 UNTOLD = 256  # where nothing can be predicted
-FEWEST_ROWS = 256  # of a strip
+FEWEST_ROWS = 512  # of a strip: with fewer more entries are far, and small plans hold too much
 LEFT = 8  # rows at once of a thread that puts x in their order, as strips_leave.cuh has it
 FEWEST_TO_LEAVE = 16  # strips whose blocks put x in the order of rows as they run out of strips
 
@@ -365,8 +365,8 @@ def predicted(P: Pattern, dtype: np.dtype) -> tuple[float, Strips]:
 def _candidates(P: Pattern) -> list[tuple[int | Strips, Counts | None]]:
     """Numbers of ranges, and columns, that may be taken, and what is counted of them."""
     found, most = levels(P), _most_strips(P)
-    fewest = 1 if P.n <= LANES * WIDEST_OF_ONE * found.n_levels else STRIPS[1]
-    numbers = sorted({min(number, most) for number in STRIPS if number >= fewest})
+    narrow = P.n <= LANES * WIDEST_OF_ONE * found.n_levels
+    numbers = sorted({min(number, most) for number in STRIPS if number > 1 or narrow})
     cuts = columns(P, min(most, MOST_COLUMNS))
     counted = counts_of_ranges(P, found, numbers) + counts_of_columns(P, found, cuts)
     return list(zip([*numbers, *cuts], counted, strict=True))
