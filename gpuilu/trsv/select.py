@@ -28,7 +28,7 @@ FEW_ROWS = 1024
 DENSE = 0.5  # of the places of 32x32 tiles
 FEWEST_SOLVES_CUDA = 5
 FAST_US = 50.0
-BLOCKED_SETUP_US = 1_000.0  # beyond that of `row`
+BLOCKED_SETUP_US = 1_500.0  # beyond that of `row`
 
 
 def choose(
