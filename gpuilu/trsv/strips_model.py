@@ -88,7 +88,7 @@ def of_strips(strips: int, hops: int, sums: Any, widest: Any) -> Counts:
     return Counts(strips, hops, path, shared_path, steps, far, beyond, crowded)
 
 
-# Fitted to what an H200 took for 300 choices of strips: see docs/notes/strips.rst. A step, its far
+# Fitted to what an H200 took for 394 choices of strips: see docs/notes/strips.rst. A step, its far
 # entries for each row, and a hop: of strips whose static data are copied, of others, of rows with
 # many near entries, and of rows that lanes share.
 COPIED, LOADED = (0.06, 0.0, 1.8), (0.095, 0.005, 0.95)
