@@ -18,7 +18,7 @@ from gpuilu.trsv.base import Plan
 from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsPair, scratch_bytes, sweeps
 from gpuilu.trsv.strips import LANES, MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
-from gpuilu.trsv.strips_model import FULL, Counts, predicted_us
+from gpuilu.trsv.strips_model import FULL, MOST_STAGED, Counts, predicted_us
 from gpuilu.trsv.strips_pack import (
     columns,
     counts_of_columns,
@@ -40,7 +40,6 @@ AT_ONCE = (2, 5)  # far entries of a row that a lane polls at once: of several c
 SHARED_OUT = 1  # where the far entries of a step are shared out among the lanes
 MOST_LISTED = 64  # of them at once
 COPIED = 3  # where static data are copied step by step
-MOST_STAGED = 64  # far entries of a step that are copied with it
 FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
 MOST_HELD = 3  # times the bytes of the triangle, where static data are copied
 FEW = 16  # steps of which one may have more, to be shared out all the same

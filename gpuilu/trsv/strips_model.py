@@ -21,6 +21,7 @@ __all__ = [
     "CROWDED",
     "FULL",
     "MOST_RUNS",
+    "MOST_STAGED",
     "Counts",
     "counted",
     "of_strips",
@@ -29,6 +30,7 @@ __all__ = [
 
 CLOSE, CROWDED = SHARE_OF_LANE, MOST_OF_LANE  # entries of a row in its own strip: few, and many
 SHARED_ROWS = LANES // 4  # so many rows have room in a step where several lanes share one
+MOST_STAGED = 64  # far entries of a step that are copied with it, as strips_copied.cuh has it
 FULL = 1.1  # lanes of all steps for one row, at most, that steps are said to be nearly full
 MOST_RUNS = 10_000_000  # strips times levels up to which runs are counted
 
@@ -98,7 +100,6 @@ STRIP_US, ROW_US, ENTRY_US_A_BYTE = 0.06, 2.2e-5, 2.2e-7
 # Entries of a row on average from and up to which static data may be copied: with fewer the copies
 # take too much memory, with more too many are far.
 FEWEST, FEW = 1.5, 4
-MOST_FAR = 64  # of a step on average: no step that is copied has more
 BEYOND, MANY = 4e-3, 0.02  # a share of the entries, and of the rows, that tells
 MOST_TOLD = 48  # entries of a row on average; `row` is faster on a band of 64 and dense triangles
 AT_ONCE = 132  # strips: multiprocessors of that card
@@ -128,7 +129,7 @@ def predicted_us(P: Pattern, found: Levels, counts: Counts | None, itemsize: int
 def _copied(P: Pattern, counts: Counts, itemsize: int) -> bool:
     """Whether gatherers are likely to copy: steps are nearly full, and few of their entries far."""
     nnz, full = len(P.indices), LANES * counts.steps <= FULL * P.n
-    few = FEWEST * P.n <= nnz <= FEW * P.n and counts.far <= MOST_FAR * counts.steps
+    few = FEWEST * P.n <= nnz <= FEW * P.n and counts.far <= MOST_STAGED * counts.steps
     return full and few and itemsize <= 8
 
 

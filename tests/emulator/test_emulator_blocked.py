@@ -277,6 +277,11 @@ FAULTS = {
         "return held && !(divide & MASK);",
         (RaceError, AddressError, AssertionError, DeadlockError, EndlessError),
     ),
+    "places of the first four of eight never freed": (
+        "    if (lane == 0) places.free_four(at.q);\n}",
+        "    if (LOOK && lane == 0) places.free_four(at.q);\n}",
+        (DeadlockError, EndlessError, AssertionError),
+    ),
     "a lane that reads what another acquired": (
         "    __syncwarp();\n    return ahead;",
         "    return ahead;",
@@ -322,6 +327,7 @@ ONLY = {
     "the ring not waited for": OTHERS,
     "four steps waited for without an acquire": COPYING,
     "a use of a place taken for the one before": COPYING,
+    "places of the first four of eight never freed": COPYING,
     "terms added up before all are there": SHARING,
     "terms overwritten before they are read": SHARING,
 }
