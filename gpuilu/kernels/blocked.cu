@@ -96,8 +96,8 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
     }
 }
 
-// Positions of a thread in `strips_enter`, a block apart, so that more is under way at once. strip_launches.py
-// says the same.
+// Positions of a thread in `strips_enter`, entries of one in `strips_scatter`, a block apart, so that more is under
+// way at once. strip_launches.py says the same.
 constexpr int EACH = 4;
 
 // b_by_position = b in the order of positions; y = "not ready"; and the control words of the sweep that
@@ -123,15 +123,30 @@ __global__ void strips_enter(int n, const int* row, const V* b, V* b_by_position
     }
 }
 
-// x = y in the order of rows, where `strips_solve` leaves that to others. One thread an entry of (n positions, nrhs).
+// x = y in the order of rows, where `strips_solve` leaves that to others. EACH entries of (n positions, nrhs) a
+// thread, a block apart.
 template <class V, int C>
 __global__ void strips_scatter(int n, const int* row, const V* y, V* x, int nrhs) {
-    const u64 e = u64(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (e >= u64(n) * u32(nrhs)) return;
-    const u32 p = C == 1 ? u32(e) : e >> 32 ? u32(e / u32(nrhs)) : u32(e) / u32(nrhs);
-    const u32 c = C == 1 ? 0 : u32(e - u64(p) * u32(nrhs));
-    const int i = row[p];
-    if (i >= 0) x[(long long)i * nrhs + c] = y[((long long)(c / C) * n + p) * C + c % C];
+    const u64 first = u64(blockIdx.x) * blockDim.x * EACH + threadIdx.x;
+    u64 p = first / u32(nrhs);
+    u32 c = u32(first - p * u32(nrhs));
+    // From one to the next.
+    const u32 rows = blockDim.x / u32(nrhs), columns = blockDim.x % u32(nrhs);
+    int to[EACH];
+    u32 column[EACH];
+    V value[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {
+        to[k] = p < u64(n) ? row[p] : -1;
+        column[k] = c;
+        if (p < u64(n)) value[k] = y[(u64(c / C) * u32(n) + p) * C + c % C];
+        c += columns;
+        p += rows;
+        if (c >= u32(nrhs)) c -= u32(nrhs), ++p;
+    }
+#pragma unroll
+    for (int k = 0; k < EACH; ++k)
+        if (to[k] >= 0) x[(long long)to[k] * nrhs + column[k]] = value[k];
 }
 
 // The present values of the near and far entries of each position, found in the rows of T. One thread a

@@ -97,13 +97,17 @@ __device__ void copy_step(const Desk<V, K>& desk, const char* from, u32 q, u32 t
     if (lane + 32 < n_far) copy_async<16>(far + 16 * 32, entries + info.far + lane + 32);
 }
 
-// s -= sum over those far entries of a row that `range` tells of a stage, which has one at least.
+// s -= sum over those far entries of a row that `range` tells of a stage, which has one at least. What can be
+// known before the last wait is asked before it: others wait for what follows.
 template <int AT_ONCE, class V>
 __device__ __forceinline__ void subtract_staged(SharedAddress far, u32 range,
                                                 const Columns<V, 1>& on, V& s, Launch launch,
                                                 Patience& patience, int lane) {
     const u32 end = range >> 16;
-    for (u32 first = range & 0xffffu; __any_sync(FULL_WARP, first < end); first += AT_ONCE) {
+    u32 first = range & 0xffffu;
+    bool more;
+    do {
+        more = __any_sync(FULL_WARP, first + AT_ONCE < end);
         FarEntry<V> entry[AT_ONCE];
         const V* slot[AT_ONCE];
         V value[AT_ONCE];
@@ -119,7 +123,8 @@ __device__ __forceinline__ void subtract_staged(SharedAddress far, u32 range,
 #pragma unroll
         for (int e = 0; e < AT_ONCE; ++e)
             if (wanted >> e & 1u) s = minus_product(s, entry[e].value, value[e]);
-    }
+        first += AT_ONCE;
+    } while (more);
 }
 
 // Put r of step q into the ring, whose record and whose b and far entries have arrived, and tell.
@@ -133,14 +138,15 @@ __device__ __forceinline__ void finish_step(const Desk<V, K>& desk, u32 q, u32 t
     const u32 lane = desk.lane;
     const SharedAddress record = desk.record(q), r = record + R + lane * u32(sizeof(V));
     const StepInfo info = read_shared<StepInfo>(desk.info_of(turn));
-    V s = V(0);
+    const u32 at = desk.ring.place(q);
+    if (lane == 0) write_shared(desk.place + at * 8, Pack<u32, 2>{info.start, info.rows});
+    V s = V(0), inverse = V(1);
+    if (!UNIT) inverse = read_shared<V>(r);
     if (lane < info.rows) s = read_shared<V>(desk.b_of(turn));
     if ((info.n_far & ~DIVIDE) != 0)
         subtract_staged<AT_ONCE>(desk.far_of(turn), read_shared<u32>(record + FAR + lane * 4), on,
                                  s, launch, patience, lane);
-    write_shared(r, UNIT ? s : times(s, read_shared<V>(r)));
-    const u32 at = desk.ring.place(q);
-    if (lane == 0) write_shared(desk.place + at * 8, Pack<u32, 2>{info.start, info.rows});
+    write_shared(r, UNIT ? s : times(s, inverse));
     __syncwarp();
     if (lane == 0) store_release_shared(desk.filled + at * 4, (q + 1) | (info.n_far & DIVIDE));
 }

@@ -334,8 +334,10 @@ sweep_singly_apart(const Strips<F>& T, u32 count, const Columns<V, C>& on,
                    const Places<V, K, C, COPIES>& places, Sweep<V, K, C>& memory, Launch launch,
                    Patience& patience, int lane) {
     Sweep<V, K, C> at = memory;
-    const bool more = sweep_singly<SHARES>(T, count, on, places, at, launch, patience, lane);
+    Patience left = patience;
+    const bool more = sweep_singly<SHARES>(T, count, on, places, at, launch, left, lane);
     memory = at;
+    patience = left;
     return more;
 }
 
@@ -360,8 +362,10 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V,
                 sweep_fours<1, SHARES>(on, places, at, launch, lane);
             } while (await_four(places, count, on, at, lane));
             Sweep<V, K, C> memory = at;
-            more = sweep_singly_apart<SHARES>(T, count, on, places, memory, launch, patience, lane);
+            Patience left = patience;
+            more = sweep_singly_apart<SHARES>(T, count, on, places, memory, launch, left, lane);
             at = memory;
+            patience = left;
         } else {
             sweep_fours<1, SHARES>(on, places, at, launch, lane);
             more = sweep_singly<SHARES>(T, count, on, places, at, launch, patience, lane);

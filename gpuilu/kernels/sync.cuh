@@ -278,18 +278,23 @@ __device__ inline void note_progress_if(bool is_time, u32 number, Launch launch,
     store_relaxed_if(is_time && lane == 0, launch.control + PROGRESS, number);
 }
 
+// Since when nothing has changed in a launch.
+struct Waited {
+    u64 since = 0;
+    u32 seen = 0;
+};
+
 // Whether the launch is to be abandoned, or is already: called now and then by a lane that waits.
-__noinline__ __device__ bool no_progress(Launch launch, u64& since, u32& seen) {
+__noinline__ __device__ bool no_progress(Launch launch, Waited& past) {
     const u32 progress =
         load_relaxed(launch.control + TICKET) + load_relaxed(launch.control + PROGRESS);
     const u64 now = nanoseconds();
     if (load_relaxed(launch.control + ABANDONED) != MARK32) return true;
-    if (since == 0 || progress != seen) {
-        seen = progress;
-        since = now;
+    if (past.since == 0 || progress != past.seen) {
+        past = {now, progress};
         return false;
     }
-    if (now - since <= launch.patience_ns) return false;
+    if (now - past.since <= launch.patience_ns) return false;
     store_system(launch.status, STALLED);
     store_relaxed(launch.control + ABANDONED, 0u);
     return true;
@@ -298,15 +303,17 @@ __noinline__ __device__ bool no_progress(Launch launch, u64& since, u32& seen) {
 // Ends a wait when the whole launch has made no progress for `patience_ns`: no ticket was taken, and
 // no task in hand said that it gets on.
 struct Patience {
-    u64 since = 0;
-    u32 seen = 0, polls = 0;
+    Waited past;
+    u32 polls = 0;
     bool abandoned = false;
 
     // Called by a whole warp after a fruitless poll; the answer is the same in every lane.
     __device__ bool exhausted(Launch launch, int lane) {
         if (!abandoned && ++polls % 1024 == 0) {
             bool give_up = false;
-            if (lane == 0) give_up = no_progress(launch, since, seen);
+            Waited waited = past; // whose address is taken: `past` stays in registers
+            if (lane == 0) give_up = no_progress(launch, waited);
+            past = waited;
             abandoned = __any_sync(FULL_WARP, give_up);
         }
         return abandoned;

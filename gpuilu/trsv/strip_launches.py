@@ -20,7 +20,7 @@ from gpuilu.trsv.waiting import PlanPair, columns_at_once
 __all__ = ["StripsPair", "scratch_bytes", "sweeps"]
 
 THREADS = 256  # of a block of the passes from one order to the other
-EACH = 4  # positions of a thread of `strips_enter`, as blocked.cu has it
+EACH = 4  # positions or entries of a thread of these, as blocked.cu has it
 
 
 class StripsPair(PlanPair):
@@ -105,7 +105,8 @@ def _leave(scratch: Any, plan: Any, y: Any, char: str, nrhs: int) -> Any:
     types = f"<{cuda.value_type(np.dtype(char))},{columns_at_once(char, nrhs)}>"
     function, n = cuda.kernel("blocked", f"strips_scatter{types}"), len(plan._row)
     arguments = n, plan._row, y, cuda.GIVEN_X, np.int32(nrhs)
-    return scratch.prepare(function, -(-n * nrhs // THREADS), THREADS, *arguments)
+    blocks = -(-n * nrhs // (THREADS * EACH))
+    return scratch.prepare(function, blocks, THREADS, *arguments)
 
 
 def _crossing(first: Any, second: Any, n: int) -> Any:

@@ -289,7 +289,7 @@ FAULTS = {
     ),
     "strips by block instead of by ticket": (
         "hall.ticket = take_ticket(launch);",
-        "hall.ticket = blockIdx.x + gridDim.x * patience.seen++;",
+        "hall.ticket = blockIdx.x + gridDim.x * patience.past.seen++;",
         DeadlockError,
     ),
     "terms added up before all are there": (

@@ -205,7 +205,7 @@ FAULTS = [
     Fault(
         "runs taken by warps in the order in which they start",
         *(levels, DeadlockError, "levels.cu", "lane == 0 ? take_ticket(launch) : 0"),
-        "(blockIdx.x + gridDim.x * patience.seen++) * blockDim.x / 32 + threadIdx.x / 32",
+        "(blockIdx.x + gridDim.x * patience.past.seen++) * blockDim.x / 32 + threadIdx.x / 32",
     ),
     Fault(
         "plain store of a depth that others poll",
