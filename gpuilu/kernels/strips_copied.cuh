@@ -7,11 +7,15 @@
 
 namespace gpuilu {
 
-// What stands for the number of far entries polled at once where static data are copied.
-constexpr int COPIED = 3;
+// What stands for the number of far entries polled at once where static data are copied; and where besides most
+// steps need nothing of the one before them.
+constexpr int COPIED = 3, COPIED_APART = 4;
+__device__ constexpr bool copies(int far) {
+    return far == COPIED || far == COPIED_APART;
+}
 
-// A step: its first position and how many there are, its first far entry and how many there are, and
-// DIVIDE. Of its far entries `far` of its record tells each row's: from the lower to the upper 16 bits.
+// A step: its first position and how many there are, its first far entry and how many there are, DIVIDE and
+// APART. Of its far entries `far` of its record tells each row's: from the lower to the upper 16 bits.
 struct alignas(16) StepInfo {
     u32 start, rows, far, n_far;
 };
@@ -91,7 +95,7 @@ __device__ void copy_step(const Desk<V, K>& desk, const char* from, u32 q, u32 t
     const StepInfo info = read_shared<StepInfo>(desk.info_of(turn));
     if (lane < info.rows) copy_async<int(sizeof(V))>(desk.b_of(turn), b + info.start + lane);
     static_assert(MOST_STAGED == 64);
-    const u32 n_far = info.n_far & ~DIVIDE;
+    const u32 n_far = info.n_far & ~MARKS;
     const SharedAddress far = desk.far_of(turn) + 16 * lane;
     if (lane < n_far) copy_async<16>(far, entries + info.far + lane);
     if (lane + 32 < n_far) copy_async<16>(far + 16 * 32, entries + info.far + lane + 32);
@@ -143,12 +147,12 @@ __device__ __forceinline__ void finish_step(const Desk<V, K>& desk, u32 q, u32 t
     V s = V(0), inverse = V(1);
     if (!UNIT) inverse = read_shared<V>(r);
     if (lane < info.rows) s = read_shared<V>(desk.b_of(turn));
-    if ((info.n_far & ~DIVIDE) != 0)
+    if ((info.n_far & ~MARKS) != 0)
         subtract_staged<AT_ONCE>(desk.far_of(turn), read_shared<u32>(record + FAR + lane * 4), on,
                                  s, launch, patience, lane);
     write_shared(r, UNIT ? s : times(s, inverse));
     __syncwarp();
-    if (lane == 0) store_release_shared(desk.filled + at * 4, (q + 1) | (info.n_far & DIVIDE));
+    if (lane == 0) store_release_shared(desk.filled + at * 4, (q + 1) | (info.n_far & MARKS));
 }
 
 // Steps g, g + gatherers, ... of the `count` steps of a strip, of which `begin` is the first. The turns
@@ -197,8 +201,8 @@ __global__ void strips_entries(int n, const int* far_position, const F* far_data
     if (e < n) entries[e] = {far_data[e], far_position[e]};
 }
 
-// The records of the steps of a triangle, and which steps have rows that are to be divided: their factor
-// is one. One warp a step.
+// The records of the steps of a triangle, which steps have rows that are to be divided (their factor is one), and
+// which need nothing of the step before them. One warp a step.
 template <class F, int K>
 __global__ void strips_records(int n, StepInfo* info, const u16* near_slot, const F* near_data,
                                const F* scale, const int* far_ptr, Record<F, K>* records) {
@@ -214,6 +218,9 @@ __global__ void strips_records(int n, StepInfo* info, const u16* near_slot, cons
     const F inverse = has_row && scale ? scale[at] : F(1);
     const bool divide = __any_sync(FULL_WARP, is_zero(inverse));
     const F factor = is_zero(inverse) ? F(1) : inverse;
+    // Near entries are in the own strip, so the first step of one has none; a step has 32 positions at most.
+    const u32 before = step > 0 ? of.start - info[step - 1].start : 0u;
+    bool needs = false;
     Pack<F, K> value;
     Slots<K> slots;
 #pragma unroll
@@ -223,11 +230,18 @@ __global__ void strips_records(int n, StepInfo* info, const u16* near_slot, cons
     for (int k = 0; k < K / 2; ++k)
         slots.v[k] =
             has_row ? reinterpret_cast<const Slots<K>*>(near_slot)[at].v[k] : WINDOW << 16 | WINDOW;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+        const u32 slot = slot_of<K>(slots, k);
+        needs = needs || (slot != WINDOW && (at - slot - 1) % WINDOW < lane + before);
+    }
+    const bool apart = !__any_sync(FULL_WARP, needs);
     to.set_value(int(lane), value);
     to.slots[lane] = slots;
     to.set_r(int(lane), {factor});
     to.far[lane] = has_row ? (far_ptr[at] - of.far) | (far_ptr[at + 1] - of.far) << 16 : 0u;
-    if (lane == 0) info[step].n_far = (of.n_far & ~DIVIDE) | (divide ? DIVIDE : 0u);
+    if (lane == 0)
+        info[step].n_far = (of.n_far & ~MARKS) | (divide ? DIVIDE : 0u) | (apart ? APART : 0u);
 }
 
 } // namespace gpuilu

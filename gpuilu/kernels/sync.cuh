@@ -303,19 +303,26 @@ __noinline__ __device__ bool no_progress(Launch launch, Waited& past) {
 // Ends a wait when the whole launch has made no progress for `patience_ns`: no ticket was taken, and
 // no task in hand said that it gets on.
 struct Patience {
+    static constexpr u32 SELDOM = 1024; // of so many polls one asks
     Waited past;
     u32 polls = 0;
     bool abandoned = false;
 
     // Called by a whole warp after a fruitless poll; the answer is the same in every lane.
-    __device__ bool exhausted(Launch launch, int lane) {
-        if (!abandoned && ++polls % 1024 == 0) {
+    __device__ bool exhausted(Launch launch, int lane) { return !again() && over(launch, lane); }
+
+    // The two parts of it, for loops that are to be small: whether to poll again without asking, and
+    // what the answer is.
+    __device__ bool again() { return ++polls % SELDOM != 0; }
+    __device__ bool over(Launch launch, int lane) {
+        if (!abandoned) {
             bool give_up = false;
             Waited waited = past; // whose address is taken: `past` stays in registers
             if (lane == 0) give_up = no_progress(launch, waited);
             past = waited;
             abandoned = __any_sync(FULL_WARP, give_up);
         }
+        if (abandoned) polls = SELDOM - 1; // so that it is asked at once from now on
         return abandoned;
     }
 };
