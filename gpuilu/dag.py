@@ -67,14 +67,14 @@ def remembered() -> Iterator[None]:
         _remembered.found = outer
 
 
-def once(analysis: Callable[[Pattern], Any], T: Pattern) -> Any:
-    """analysis(T), or what it gave for the same arrays inside the same `remembered()`."""
+def once(analysis: Callable[..., Any], T: Pattern, *arguments: Any) -> Any:
+    """analysis(T, ...), or what it gave for the same arrays inside the same `remembered()`."""
     known = getattr(_remembered, "found", None)
     if known is None:
-        return analysis(T)
-    key = (analysis, T.lower, id(T.indptr), id(T.indices))
+        return analysis(T, *arguments)
+    key = (analysis, arguments, T.lower, id(T.indptr), id(T.indices))
     if key not in known:
-        known[key] = T, analysis(T)  # T too: its arrays keep their identities
+        known[key] = T, analysis(T, *arguments)  # T too: its arrays keep their identities
     return known[key][1]
 
 

@@ -61,7 +61,7 @@ def _blocked() -> list[str]:
 
 def _strips(factors: str, vector: str, K: int) -> list[tuple[int, int]]:
     """(how gatherers wait for far entries, columns)."""
-    copied = [(3, 1), (4, 1)] if factors == vector != "D" and K <= MOST_OF_LANE else []
+    copied = [(3, 1)] if factors == vector != "D" and K <= MOST_OF_LANE else []
     one = [(2, 1)] if vector == "D" else [(1, 1), (5, 1)]
     return [*one, (2, columns_at_once(vector)), *copied]
 

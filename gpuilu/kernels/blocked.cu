@@ -24,7 +24,7 @@ __device__ inline Role role_of(u32 warp, u32 warps) {
 // Threads of a block, at most: the fewer registers a gatherer needs, the more of them there are.
 // blocked.py says the same.
 template <class V, int FAR, int C>
-constexpr int MOST_THREADS = FAR <= COPIED_APART && C == 1 && sizeof(V) <= 8 ? 640 : 512;
+constexpr int MOST_THREADS = FAR <= COPIED && C == 1 && sizeof(V) <= 8 ? 640 : 512;
 
 // Solve T x = b; y, by position and marked "not ready" before, carries the values between strips. Of several
 // right-hand sides it has C after C, each group (n_positions, C), filled up with solutions for b = 0. One
@@ -74,10 +74,10 @@ __global__ void __launch_bounds__((MOST_THREADS<V, FAR, C>), 1)
         again = true;
         __syncthreads();
         if (role.task == SWEEP)
-            sweep<(K > L), FAR == COPIED_APART, F, V, L, C, copies(FAR)>(
-                T, count, begin, on, hall, window, ring, launch, patience, lane);
+            sweep<(K > L), F, V, L, C, FAR == COPIED>(T, count, begin, on, hall, window, ring,
+                                                      launch, patience, lane);
         else if (role.task == GATHER) {
-            if constexpr (copies(FAR)) {
+            if constexpr (FAR == COPIED) {
                 auto stages = reinterpret_cast<Stage<V>*>(ring.steps + ring_steps);
                 gather_copied<UNIT>(T, count, begin, role.number, role.of, on, hall, ring,
                                     stages[role.number], launch, patience, lane);

@@ -146,7 +146,7 @@ private:
 // What the warps of a block share, beside the ring of `mask` + 1 steps and the window.
 struct Hall {
     Pack<u32, 2> place[MOST_STEPS]; // first position of the step, and how many there are
-    u32 filled[MOST_STEPS];         // 1 + the step that the ring holds there, DIVIDE and APART
+    u32 filled[MOST_STEPS];         // 1 + the step that the ring holds there, and DIVIDE
     u32 swept;                      // steps that are swept; gatherers that copy have flags instead:
     Flag freed[MOST_STEPS / 4];     // four steps are swept
     u32 ticket;
@@ -179,9 +179,6 @@ struct alignas(16) Window {
     typename Pieces<V, C>::Piece value[Pieces<V, C>::COUNT][WINDOW + 1];
 };
 constexpr u32 DIVIDE = 0x80000000u; // some rows of the step are still to be divided
-constexpr u32 APART =
-    0x40000000u; // it needs nothing of the step before it; told where gatherers copy
-constexpr u32 MARKS = DIVIDE | APART;
 
 // ---- gatherers: what comes from elsewhere -------------------------------------------------------
 // Far entries of a row that are polled at once; -1 where there are no more.

@@ -7,15 +7,11 @@
 
 namespace gpuilu {
 
-// What stands for the number of far entries polled at once where static data are copied; and where besides most
-// steps need nothing of the one before them.
-constexpr int COPIED = 3, COPIED_APART = 4;
-__device__ constexpr bool copies(int far) {
-    return far == COPIED || far == COPIED_APART;
-}
+// What stands for the number of far entries polled at once where static data are copied.
+constexpr int COPIED = 3;
 
-// A step: its first position and how many there are, its first far entry and how many there are, DIVIDE and
-// APART. Of its far entries `far` of its record tells each row's: from the lower to the upper 16 bits.
+// A step: its first position and how many there are, its first far entry and how many there are, and
+// DIVIDE. Of its far entries `far` of its record tells each row's: from the lower to the upper 16 bits.
 struct alignas(16) StepInfo {
     u32 start, rows, far, n_far;
 };
@@ -29,8 +25,8 @@ struct alignas(16) FarEntry {
 template <class V, int K>
 using Record = RingStep<V, K, 1>;
 
-// What is under way to one gatherer, by turn. What a turn needs is copied AHEAD turns before, so that
-// all turns but one between the two hide the way from memory; where that is, as many turns before that.
+// What is under way to one gatherer, by turn. What a turn needs is copied AHEAD turns before and read one turn before,
+// so that all turns but two between hide the way from memory; where that is, as many turns before that.
 // All lanes read what others copied.
 constexpr int AHEAD = 3;
 // Far entries of a step: blocked.py copies only where no step has more.
@@ -95,71 +91,104 @@ __device__ void copy_step(const Desk<V, K>& desk, const char* from, u32 q, u32 t
     const StepInfo info = read_shared<StepInfo>(desk.info_of(turn));
     if (lane < info.rows) copy_async<int(sizeof(V))>(desk.b_of(turn), b + info.start + lane);
     static_assert(MOST_STAGED == 64);
-    const u32 n_far = info.n_far & ~MARKS;
+    const u32 n_far = info.n_far & ~DIVIDE;
     const SharedAddress far = desk.far_of(turn) + 16 * lane;
     if (lane < n_far) copy_async<16>(far, entries + info.far + lane);
     if (lane + 32 < n_far) copy_async<16>(far + 16 * 32, entries + info.far + lane + 32);
 }
 
-// s -= sum over those far entries of a row that `range` tells of a stage, which has one at least. What can be
-// known before the last wait is asked before it: others wait for what follows.
+// Far entries of a row, AT_ONCE of those from `first` to `end` of a stage, whose values are asked for.
 template <int AT_ONCE, class V>
-__device__ __forceinline__ void subtract_staged(SharedAddress far, u32 range,
-                                                const Columns<V, 1>& on, V& s, Launch launch,
-                                                Patience& patience, int lane) {
-    const u32 end = range >> 16;
-    u32 first = range & 0xffffu;
-    bool more;
-    do {
-        more = __any_sync(FULL_WARP, first + AT_ONCE < end);
-        FarEntry<V> entry[AT_ONCE];
-        const V* slot[AT_ONCE];
-        V value[AT_ONCE];
-        u32 wanted = 0;
+struct Far {
+    u32 first, end, wanted;
+    V factor[AT_ONCE];
+    const V* slot[AT_ONCE];
+    Asked<AT_ONCE, V> asked;
+
+    __device__ void ask(SharedAddress stage, const Columns<V, 1>& on) {
+        wanted = 0;
 #pragma unroll
         for (int e = 0; e < AT_ONCE; ++e) {
             const bool in = first + e < end;
-            entry[e] = read_shared<FarEntry<V>>(far + (in ? first + e : 0) * 16);
-            slot[e] = on.y[entry[e].position].v;
+            const auto entry = read_shared<FarEntry<V>>(stage + (in ? first + e : 0) * 16);
+            factor[e] = entry.value;
+            slot[e] = on.y[entry.position].v;
             wanted |= in ? 1u << e : 0u;
         }
-        await(slot, wanted, value, launch, patience, lane);
-#pragma unroll
-        for (int e = 0; e < AT_ONCE; ++e)
-            if (wanted >> e & 1u) s = minus_product(s, entry[e].value, value[e]);
-        first += AT_ONCE;
-    } while (more);
+        asked.pending = wanted;
+        asked.ask(slot);
+    }
+};
+
+// A step whose record, b and far entries have arrived: s, that is to be b - (sum over far entries), and what it
+// is to be scaled with. Of some steps values are asked for.
+template <class V, int K>
+struct Begun {
+    static constexpr int AT_ONCE = K == 2 ? 2 : 3; // as many as rows of grids have at most
+    u32 n_far;                                     // and DIVIDE
+    V s, inverse;
+    Far<AT_ONCE, V> far;
+
+    __device__ bool has_far() const { return (n_far & ~DIVIDE) != 0; }
+};
+
+template <class V, int K>
+__device__ SharedAddress place_of_r(const Desk<V, K>& desk, u32 q) {
+    using Step = Record<V, K>;
+    constexpr u32 R = u32(sizeof(Step::value) + sizeof(Step::slots));
+    return desk.record(q) + R + desk.lane * u32(sizeof(V));
 }
 
-// Put r of step q into the ring, whose record and whose b and far entries have arrived, and tell.
+// Begin with step q: read what has arrived, and ask for the first far values. Nothing is waited for.
 template <bool UNIT, class V, int K>
-__device__ __forceinline__ void finish_step(const Desk<V, K>& desk, u32 q, u32 turn,
-                                            const Columns<V, 1>& on, Launch launch,
-                                            Patience& patience) {
+__device__ __forceinline__ void begin_step(const Desk<V, K>& desk, u32 q, u32 turn,
+                                           const Columns<V, 1>& on, Begun<V, K>& step) {
     using Step = Record<V, K>;
-    constexpr u32 R = u32(sizeof(Step::value) + sizeof(Step::slots)), FAR = R + sizeof(Step::r);
-    constexpr int AT_ONCE = K == 2 ? 2 : 3; // as many as rows of grids have at most
-    const u32 lane = desk.lane;
-    const SharedAddress record = desk.record(q), r = record + R + lane * u32(sizeof(V));
+    constexpr u32 FAR = u32(sizeof(Step::value) + sizeof(Step::slots) + sizeof(Step::r));
     const StepInfo info = read_shared<StepInfo>(desk.info_of(turn));
-    const u32 at = desk.ring.place(q);
+    const u32 at = desk.ring.place(q), lane = desk.lane;
     if (lane == 0) write_shared(desk.place + at * 8, Pack<u32, 2>{info.start, info.rows});
-    V s = V(0), inverse = V(1);
-    if (!UNIT) inverse = read_shared<V>(r);
-    if (lane < info.rows) s = read_shared<V>(desk.b_of(turn));
-    if ((info.n_far & ~MARKS) != 0)
-        subtract_staged<AT_ONCE>(desk.far_of(turn), read_shared<u32>(record + FAR + lane * 4), on,
-                                 s, launch, patience, lane);
-    write_shared(r, UNIT ? s : times(s, inverse));
+    step.n_far = info.n_far;
+    step.s = V(0);
+    if (lane < info.rows) step.s = read_shared<V>(desk.b_of(turn));
+    if (!UNIT) step.inverse = read_shared<V>(place_of_r(desk, q));
+    if (!step.has_far()) return;
+    const u32 range = read_shared<u32>(desk.record(q) + FAR + lane * 4);
+    step.far.first = range & 0xffffu, step.far.end = range >> 16;
+    step.far.ask(desk.far_of(turn), on);
+}
+
+// End it: subtract the far entries, put r into the ring, and tell. What can be known before the last wait is asked
+// before it: others wait for what follows.
+template <bool UNIT, class V, int K>
+__device__ __forceinline__ void end_step(const Desk<V, K>& desk, u32 q, u32 turn,
+                                         const Columns<V, 1>& on, Begun<V, K>& step, Launch launch,
+                                         Patience& patience) {
+    constexpr int AT_ONCE = Begun<V, K>::AT_ONCE;
+    const int lane = int(desk.lane);
+    auto& far = step.far;
+    bool more = step.has_far();
+    while (more) {
+        more = __any_sync(FULL_WARP, far.first + AT_ONCE < far.end);
+        V value[AT_ONCE] = {};
+        await_asked(far.slot, far.asked, value, launch, patience, lane);
+#pragma unroll
+        for (int e = 0; e < AT_ONCE; ++e)
+            if (far.wanted >> e & 1u) step.s = minus_product(step.s, far.factor[e], value[e]);
+        far.first += AT_ONCE;
+        if (more) far.ask(desk.far_of(turn), on);
+    }
+    write_shared(place_of_r(desk, q), UNIT ? step.s : times(step.s, step.inverse));
     __syncwarp();
-    if (lane == 0) store_release_shared(desk.filled + at * 4, (q + 1) | (info.n_far & MARKS));
+    const SharedAddress flag = desk.filled + desk.ring.place(q) * 4;
+    if (lane == 0) store_release_shared(flag, (q + 1) | (step.n_far & DIVIDE));
 }
 
 // Steps g, g + gatherers, ... of the `count` steps of a strip, of which `begin` is the first. The turns
 // before the first, with q below zero, fill the stage.
 //
 // Ordering: a lane waits for its own group of copies, and its warp meets, so that each lane sees the
-// copies of all; and meets again (in `finish_step`) before lane 0 releases `filled`, so that whoever
+// copies of all; and meets again (in `end_step`) before lane 0 releases `filled`, so that whoever
 // acquires that sees them as well. The warp also meets, there, between what lanes read of a place in the
 // stage and the next copies into it. A place in the ring is copied into after `freed` was seen raised.
 // Progress: a gatherer waits for the place of the step AHEAD turns behind one that it has filled. The
@@ -175,12 +204,15 @@ __device__ void gather_copied(const Strips<V>& T, u32 count, u32 begin, u32 g, u
     const int stride = int(gatherers), behind = AHEAD * stride, last = int(count);
     const FarEntry<V>* const entries = static_cast<const FarEntry<V>*>(T.far_entries);
     const char* const records = static_cast<const char*>(T.records);
+    Begun<V, K> step{};
     u32 turn = 0;
     for (int q = int(g) - 2 * behind; q < last; q += stride, ++turn) {
-        copy_async_wait<AHEAD - 1>();
+        if (q >= 0) end_step<UNIT>(desk, u32(q), turn, on, step, launch, patience);
+        const int following = q + stride, next = q + behind, later = next + behind;
+        copy_async_wait<AHEAD - 2>();
         __syncwarp();
-        if (q >= 0) finish_step<UNIT>(desk, u32(q), turn, on, launch, patience);
-        const int next = q + behind, later = next + behind;
+        if (following >= 0 && following < last)
+            begin_step<UNIT>(desk, u32(following), turn + 1, on, step);
         if (next >= 0 && next < last) {
             if (!await_place(u32(next), desk, launch, patience)) break;
             const char* const from = records + (long long)(begin + next) * sizeof(Record<V, K>);
@@ -201,8 +233,8 @@ __global__ void strips_entries(int n, const int* far_position, const F* far_data
     if (e < n) entries[e] = {far_data[e], far_position[e]};
 }
 
-// The records of the steps of a triangle, which steps have rows that are to be divided (their factor is one), and
-// which need nothing of the step before them. One warp a step.
+// The records of the steps of a triangle, and which steps have rows that are to be divided: their factor
+// is one. One warp a step.
 template <class F, int K>
 __global__ void strips_records(int n, StepInfo* info, const u16* near_slot, const F* near_data,
                                const F* scale, const int* far_ptr, Record<F, K>* records) {
@@ -218,9 +250,6 @@ __global__ void strips_records(int n, StepInfo* info, const u16* near_slot, cons
     const F inverse = has_row && scale ? scale[at] : F(1);
     const bool divide = __any_sync(FULL_WARP, is_zero(inverse));
     const F factor = is_zero(inverse) ? F(1) : inverse;
-    // Near entries are in the own strip, so the first step of one has none; a step has 32 positions at most.
-    const u32 before = step > 0 ? of.start - info[step - 1].start : 0u;
-    bool needs = false;
     Pack<F, K> value;
     Slots<K> slots;
 #pragma unroll
@@ -230,18 +259,11 @@ __global__ void strips_records(int n, StepInfo* info, const u16* near_slot, cons
     for (int k = 0; k < K / 2; ++k)
         slots.v[k] =
             has_row ? reinterpret_cast<const Slots<K>*>(near_slot)[at].v[k] : WINDOW << 16 | WINDOW;
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-        const u32 slot = slot_of<K>(slots, k);
-        needs = needs || (slot != WINDOW && (at - slot - 1) % WINDOW < lane + before);
-    }
-    const bool apart = !__any_sync(FULL_WARP, needs);
     to.set_value(int(lane), value);
     to.slots[lane] = slots;
     to.set_r(int(lane), {factor});
     to.far[lane] = has_row ? (far_ptr[at] - of.far) | (far_ptr[at + 1] - of.far) << 16 : 0u;
-    if (lane == 0)
-        info[step].n_far = (of.n_far & ~MARKS) | (divide ? DIVIDE : 0u) | (apart ? APART : 0u);
+    if (lane == 0) info[step].n_far = (of.n_far & ~DIVIDE) | (divide ? DIVIDE : 0u);
 }
 
 } // namespace gpuilu

@@ -104,7 +104,7 @@ struct Ahead {
 
 // From each lane's flag, that of step q + lane; what one lane acquired all lanes may read.
 __device__ inline Ahead look_ahead(u32 filled, u32 q, int lane) {
-    const Ahead ahead{__ballot_sync(FULL_WARP, (filled & ~MARKS) == q + lane + 1),
+    const Ahead ahead{__ballot_sync(FULL_WARP, (filled & ~DIVIDE) == q + lane + 1),
                       __ballot_sync(FULL_WARP, filled >= DIVIDE)};
     __syncwarp();
     return ahead;
@@ -225,8 +225,8 @@ sweep_four(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
     if (lane == 0) places.free_four(at.q);
 }
 
-// Steps by fours, FOURS of these at a time, as long as the ring holds them and the one behind; or ONCE.
-template <int FOURS, bool ONCE, bool SHARES, class V, int K, int C, bool COPIES>
+// Steps by fours, FOURS of these at a time, as long as the ring holds them and the one behind.
+template <int FOURS, bool SHARES, class V, int K, int C, bool COPIES>
 __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
                                             const Places<V, K, C, COPIES>& places,
                                             Sweep<V, K, C>& at, Launch launch, int lane) {
@@ -235,7 +235,7 @@ __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
     Pack<V, C> x[K];
     u32 filled;
     read_window(places, at.work.slots, x);
-#pragma unroll(ONCE ? 1 : 4 / FOURS) // the end of a loop costs some forty cycles
+#pragma unroll(4 / FOURS) // the end of a loop costs some forty cycles
     while (at.ahead.template holds_all<4 * FOURS>()) {
         const SharedAddress flag = places.flag(at.q + 4 * FOURS + lane);
 #pragma unroll
@@ -249,64 +249,7 @@ __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
         here = after;
         at.ahead = look_ahead(filled, at.q, lane);
         note_progress_if(at.q % 256 < 4 * FOURS, at.solved.position, launch, lane);
-        if (ONCE) return;
     }
-}
-
-// Whether four steps from q on can be swept each with the values it needs asked for before the one before it is
-// done: the ring holds them and the two behind, and of these steps and the next none needs the one before.
-__device__ inline bool four_apart(const Ahead& ahead, u32 filled) {
-    const u32 apart = __ballot_sync(FULL_WARP, (filled & APART) != 0);
-    return ahead.holds_all<5>() && (apart >> 1 & 0xfu) == 0xfu;
-}
-
-// Step q + L, of which the values x and the work were taken, as was the next one's work: its values are asked for
-// before this step's results are in the window, in which they are not. Then the work behind that.
-template <int L, bool LOOK, bool SHARES, class V, int K, int C, bool COPIES>
-__device__ __forceinline__ void
-sweep_apart(const Columns<V, C>& on, const Places<V, K, C, COPIES>& places,
-            const Round<V, K, C>& behind, SharedAddress flag, Solved<V, C>& solved,
-            Work<V, K, C>& work, const Work<V, K, C>& next, const Pack<V, C> (&x)[K],
-            Pack<V, C> (&x_next)[K], u32& filled, int lane) {
-    solved.tell(on);
-    read_window(places, next.slots, x_next);
-    if (LOOK) filled = load_acquire_shared(flag);
-    const SharedAddress slot = substitute<SHARES>(places, work, x, solved, lane);
-    take(true, behind, (L + 2) % 4, work, lane);
-    solved.remember(slot);
-}
-
-// Steps by fours, as long as they can be swept apart: what one waits for passes while another is at work.
-template <bool SHARES, class V, int K, int C, bool COPIES>
-__device__ __forceinline__ void sweep_fours_apart(const Columns<V, C>& on,
-                                                  const Places<V, K, C, COPIES>& places,
-                                                  Sweep<V, K, C>& at, Launch launch, int lane) {
-    u32 filled = load_acquire_shared(places.flag(at.q + lane));
-    at.ahead = look_ahead(filled, at.q, lane);
-    if (!four_apart(at.ahead, filled)) return;
-    Round<V, K, C> here = places.round(at.q);
-    Work<V, K, C> other;
-    Pack<V, C> x[K], y[K];
-    take(true, here, 1, other, lane);
-    read_window(places, at.work.slots, x);
-#pragma unroll 4
-    do {
-        const SharedAddress flag = places.flag(at.q + 4 + lane);
-        const Round<V, K, C> after = places.round(at.q + 4);
-        sweep_apart<0, false, SHARES>(on, places, here, flag, at.solved, at.work, other, x, y,
-                                      filled, lane);
-        sweep_apart<1, true, SHARES>(on, places, here, flag, at.solved, other, at.work, y, x,
-                                     filled, lane);
-        sweep_apart<2, false, SHARES>(on, places, after, flag, at.solved, at.work, other, x, y,
-                                      filled, lane);
-        sweep_apart<3, false, SHARES>(on, places, after, flag, at.solved, other, at.work, y, x,
-                                      filled, lane);
-        at.q += 4;
-        if (lane == 0) places.free_four(at.q);
-        here = after;
-        at.ahead = look_ahead(filled, at.q, lane);
-        note_progress_if(at.q % 256 < 4, at.solved.position, launch, lane);
-    } while (four_apart(at.ahead, filled));
 }
 
 // Wait a little for four steps and the one behind: they are worth it. The next may wait for what others
@@ -401,7 +344,7 @@ sweep_singly_apart(const Strips<F>& T, u32 count, const Columns<V, C>& on,
 
 // The `count` steps of a strip, of which `begin` is the first; at least one. By fours, whose places in the
 // ring lie side by side: at once where the ring holds them, else one by one.
-template <bool SHARES, bool MOSTLY_APART, class F, class V, int K, int C, bool COPIES>
+template <bool SHARES, class F, class V, int K, int C, bool COPIES>
 __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V, C>& on,
                       const Hall& hall, const Window<V, C>& window, Ring<V, K, C> ring,
                       Launch launch, Patience& patience, int lane) {
@@ -416,11 +359,8 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V,
     for (bool more = true; more;) {
         if constexpr (COPIES || C > 1) {
             do {
-                if constexpr (MOSTLY_APART)
-                    sweep_fours_apart<SHARES>(on, places, at, launch, lane);
-                else if constexpr (COPIES)
-                    sweep_fours<2, false, SHARES>(on, places, at, launch, lane);
-                sweep_fours<1, MOSTLY_APART, SHARES>(on, places, at, launch, lane);
+                if constexpr (COPIES) sweep_fours<2, SHARES>(on, places, at, launch, lane);
+                sweep_fours<1, SHARES>(on, places, at, launch, lane);
             } while (await_four(places, count, on, at, lane));
             Sweep<V, K, C> memory = at;
             Patience left = patience;
@@ -428,7 +368,7 @@ __device__ void sweep(const Strips<F>& T, u32 count, u32 begin, const Columns<V,
             at = memory;
             patience = left;
         } else {
-            sweep_fours<1, false, SHARES>(on, places, at, launch, lane);
+            sweep_fours<1, SHARES>(on, places, at, launch, lane);
             more = sweep_singly<SHARES>(T, count, on, places, at, launch, patience, lane);
         }
     }

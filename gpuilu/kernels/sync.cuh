@@ -328,23 +328,22 @@ struct Patience {
 };
 
 // ---- voted waits --------------------------------------------------------------------------------
-// Read N published values, all polls in flight at once; `wanted` has a bit for each value this lane
-// needs, the others come out as zero. The warp leaves together, when every lane has all of its own.
-// After an abandoned launch whatever is missing comes out as NaN, so that dependents drain.
+// Up to N values that are asked for at once. Bit r of `pending`: value r is not there yet.
 template <int N, class V>
-__device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Launch launch,
-                      Patience& patience, int lane) {
+struct Asked {
     using Word = typename Words<V>::type;
-    constexpr int H = Words<V>::count;
-    const Word nothing[H] = {};
+    static constexpr int H = Words<V>::count;
     Word w[N][H];
-#pragma unroll
-    for (int r = 0; r < N; ++r) value[r] = Words<V>::join(nothing);
-    u32 pending = wanted;
-    while (true) {
+    u32 pending;
+
+    // Poll for what is pending; the answers are waited for where they are looked at.
+    __device__ void ask(const V* const (&slot)[N]) {
 #pragma unroll
         for (int r = 0; r < N; ++r)
             if (pending >> r & 1u) load_words(slot[r], w[r]);
+    }
+    // Those values that the last poll found.
+    __device__ void take(V (&value)[N]) {
 #pragma unroll
         for (int r = 0; r < N; ++r) {
             if (!(pending >> r & 1u)) continue;
@@ -355,12 +354,37 @@ __device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Laun
             value[r] = Words<V>::join(w[r]);
             pending &= ~(1u << r);
         }
-        if (!__any_sync(FULL_WARP, pending != 0)) return;
+    }
+};
+
+// Wait for published values that were asked for already. The warp leaves together, when every lane has all of
+// its own. After an abandoned launch whatever is missing comes out as NaN, so that dependents drain.
+template <int N, class V>
+__device__ void await_asked(const V* const (&slot)[N], Asked<N, V>& asked, V (&value)[N],
+                            Launch launch, Patience& patience, int lane) {
+    while (true) {
+        asked.take(value);
+        if (!__any_sync(FULL_WARP, asked.pending != 0)) return;
         if (patience.exhausted(launch, lane)) break;
+        asked.ask(slot);
     }
 #pragma unroll
     for (int r = 0; r < N; ++r)
-        if (pending >> r & 1u) value[r] = not_a_number<V>();
+        if (asked.pending >> r & 1u) value[r] = not_a_number<V>();
+}
+
+// Read N published values, all polls in flight at once; `wanted` has a bit for each value this lane
+// needs, the others come out as zero.
+template <int N, class V>
+__device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Launch launch,
+                      Patience& patience, int lane) {
+    const typename Words<V>::type nothing[Words<V>::count] = {};
+#pragma unroll
+    for (int r = 0; r < N; ++r) value[r] = Words<V>::join(nothing);
+    Asked<N, V> asked;
+    asked.pending = wanted;
+    asked.ask(slot);
+    await_asked(slot, asked, value, launch, patience, lane);
 }
 
 // Wait until one value is published, polling seldom, for where others wait for it in haste.

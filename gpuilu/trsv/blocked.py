@@ -39,8 +39,7 @@ RINGS = ((64, 640), (32, 512), (16, 192), (8, 64))
 AT_ONCE = (2, 5)  # far entries of a row that a lane polls at once: of several columns, of one
 SHARED_OUT = 1  # where the far entries of a step are shared out among the lanes
 MOST_LISTED = 64  # of them at once
-COPIED, COPIED_APART = 3, 4  # where static data are copied step by step; and levels are wide
-WIDE = 2  # steps a level on the longest path from which most need nothing of the one before
+COPIED = 3  # where static data are copied step by step
 FAR_BYTES = 16  # sizeof(FarEntry) of the kernel
 MOST_HELD = 3  # times the bytes of the triangle, where static data are copied
 FEW = 16  # steps of which one may have more, to be shared out all the same
@@ -85,7 +84,7 @@ class Blocked(WaitingPlan):
         with remembered():
             cut = cut_long_rows(T)
             P, found = cut.pattern, levels(cut.pattern)
-            _, strips, counts = predicted(P, T.dtype)
+            strips = predicted(P, T.dtype)[1]
         self.n_strips = strips.count
         steps = in_steps(P, found, strips)
         split = split_entries(P, found, steps, WIDTHS[T.dtype.char])
@@ -118,7 +117,6 @@ class Blocked(WaitingPlan):
             self._far_entries = xp.zeros(entries, np.uint8)  # what fills them up is copied too
         self._place = None if self._records is None else steps.position
         self._leaves = self.n_strips >= FEWEST_TO_LEAVE
-        self._is_wide = counts is not None and counts.path >= WIDE * found.n_levels
         self._end_together = strips.hops < strips.count // 2
         return sources
 
@@ -200,7 +198,7 @@ class Blocked(WaitingPlan):
 
     @classmethod
     def predicted_us(cls, T: Triangle) -> float:
-        return predicted(T, T.dtype)[0]
+        return predicted(cut_long_rows(T).pattern, T.dtype)[0]
 
     def solve(self, x: Any, b: Any = None) -> None:
         if len(self.T.indices) == 0:
@@ -262,11 +260,10 @@ class Blocked(WaitingPlan):
         K, unit = self._near_slot.shape[1], str(self.T.unit_diagonal).lower()
         narrow = columns == 1 and dtype.itemsize <= 8
         copies = self.copies(dtype.char, nrhs)
-        copied = COPIED_APART if self._is_wide else COPIED
-        at_once = copied if copies else self._at_once if narrow else AT_ONCE[0]
+        at_once = COPIED if copies else self._at_once if narrow else AT_ONCE[0]
         parameters = f"{factor},{vector},{K},{at_once},{columns},{unit}"
         function = cuda.kernel("blocked", f"strips_solve<{parameters}>")
-        threads = MANY_THREADS if narrow and at_once <= COPIED_APART else THREADS
+        threads = MANY_THREADS if narrow and at_once <= COPIED else THREADS
         if copies:
             ring, threads, shared = _copied_ring(dtype, K, threads)
         else:
@@ -355,14 +352,13 @@ def _far_at_once(info: Any) -> int:
     return SHARED_OUT if crowded * FEW < len(info) else AT_ONCE[1]
 
 
-def predicted(P: Pattern, dtype: np.dtype) -> tuple[float, Strips, Counts | None]:
-    """(microseconds, strips, what is counted of them) of the strips that promise most."""
+def predicted(P: Pattern, dtype: np.dtype) -> tuple[float, Strips]:
+    """(microseconds, strips) of the strips that promise most."""
     found, candidates = levels(P), once(_candidates, P)
     times = [predicted_us(P, found, counts, dtype.itemsize) for _, counts in candidates]
     best = int(np.argmin(times))
     taken = candidates[best][0] if np.isfinite(times[best]) else min(UNTOLD, _most_strips(P))
-    strips = taken if isinstance(taken, Strips) else ranges(P, taken)
-    return times[best], strips, candidates[best][1]
+    return times[best], taken if isinstance(taken, Strips) else ranges(P, taken)
 
 
 def _candidates(P: Pattern) -> list[tuple[int | Strips, Counts | None]]:

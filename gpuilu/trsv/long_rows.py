@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuilu.backend import namespace
 from gpuilu.csr import row_of_entries
-from gpuilu.dag import row_shapes
+from gpuilu.dag import once, row_shapes
 from gpuilu.triangle import Pattern
 
 __all__ = ["Cut", "cut_long_rows", "numbered"]
@@ -43,7 +43,15 @@ SEGMENT, LONG = 64, 16
 
 
 def cut_long_rows(T: Pattern, segment: int = SEGMENT, long: float = LONG) -> Cut:
-    """Cut rows beyond `segment` entries and `long` times the mean, again until none is longer."""
+    """Cut rows beyond `segment` entries and `long` times the mean, again until none is longer.
+
+    Once inside `remembered()`, so that a choice and the plan that follows analyse one pattern.
+    """
+    cut: Cut = once(_cut_long_rows, T, segment, long)
+    return cut
+
+
+def _cut_long_rows(T: Pattern, segment: int, long: float) -> Cut:
     longest = max(segment, int(long * (len(T.indices) / max(T.n, 1))))
     cut = Cut(Pattern(T.lower, T.indptr, T.indices), None, None)
     while row_shapes(cut.pattern).longest > longest:

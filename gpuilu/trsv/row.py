@@ -89,7 +89,8 @@ class Row(WaitingPlan):
 
     @classmethod
     def predicted_us(cls, T: Triangle) -> float:
-        return predicted_us(T, levels(T), T.dtype.itemsize)
+        P = cut_long_rows(T).pattern
+        return predicted_us(P, levels(P), T.dtype.itemsize)
 
     def followed_by(self, other: Plan) -> RowPair:
         assert isinstance(other, Row)

@@ -11,6 +11,7 @@ from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import find
 from gpuilu.trsv.blocked import predicted
 from gpuilu.trsv.dense_block import most_tile_fill, tile_fill
+from gpuilu.trsv.long_rows import cut_long_rows
 from gpuilu.trsv.measured import fastest
 from gpuilu.trsv.row import predicted_us
 
@@ -65,11 +66,12 @@ def _on_cuda(triangles: tuple[Triangle, ...], expected_solves: int) -> tuple[str
         return "dense_block", f"32x32 tiles are at least {DENSE:.0%} full"
     if expected_solves < FEWEST_SOLVES_CUDA:
         return "row", f"{expected_solves} expected solves repay no larger set-up"
-    shapes = [(T, levels(T)) for T in triangles]
-    row = sum(predicted_us(T, found, T.dtype.itemsize) for T, found in shapes)
+    # As the plans have them: two analyses, the first of long rows, would take many times as long.
+    shapes = [(cut_long_rows(T).pattern, T.dtype) for T in triangles]
+    row = sum(predicted_us(P, levels(P), dtype.itemsize) for P, dtype in shapes)
     if row < FAST_US * len(triangles):
         return "row", f"{row:.0f} us predicted for a solve, too little to save on"
-    blocked = sum(predicted(T, T.dtype)[0] for T in triangles)
+    blocked = sum(predicted(P, dtype)[0] for P, dtype in shapes)
     costs = BLOCKED_SETUP_US * len(triangles) / expected_solves
     told = f"predicted {row:.0f} us a solve by rows, {blocked:.0f} in strips"
     return ("blocked" if blocked + costs < row else "row"), told

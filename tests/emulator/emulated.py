@@ -33,11 +33,11 @@ SHORT_BLOCK = 32  # and of those without waiting
 NEVER = 2**62  # ns
 
 
-def sources(window=WINDOW):
+def sources():
     """The package's kernels and headers by file name, with smaller windows, chunks and patience."""
     texts = dict(compiler.sources())  # theirs is kept
     for file, name, value in (
-        ("strips.cuh", "WINDOW", window),
+        ("strips.cuh", "WINDOW", WINDOW),
         ("sweep.cuh", "POLLS", POLLS),
         ("levels_chunk.cu", "CHUNK", CHUNK),
     ):
@@ -150,8 +150,6 @@ class Device:
         Most blocks of a waiting kernel, and how many of them run at once.
     shared_bytes : int
         What a block may ask for.
-    window : int
-        Positions that a block of strips.cuh remembers, as its unit has it.
     reset : tuple of "control" and "data"
         What is marked again before a solve.
     options : dict
@@ -165,7 +163,6 @@ class Device:
     patience_ns: int = NEVER
     shared_bytes: int = emulator.SHARED_BYTES
     strip_threads: int = 2 * BLOCK
-    window: int = WINDOW
     reset: tuple = ("control", "data")
     options: dict = field(default_factory=dict)
     launched: list = field(default_factory=list)
@@ -213,10 +210,10 @@ class Device:
                 THREADS=self.strip_threads,
                 MANY_THREADS=self.strip_threads,
                 RINGS=((16, min(self.strip_threads, 192)),),
-                WINDOW=self.window,
+                WINDOW=WINDOW,
             ),
             mock.patch.multiple(strip_launches, THREADS=SHORT_BLOCK),
-            mock.patch.multiple(strips, WINDOW=self.window),
+            mock.patch.multiple(strips, WINDOW=WINDOW),
         ]
         for patch in self._patches:
             patch.start()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import reference
 import solving
-from emulated import WINDOW, Device, Scratch, needs_compiler, sources
+from emulated import Device, Scratch, needs_compiler, sources
 from emulator import AddressError, DeadlockError, EndlessError, RaceError
 from emulator_systems import dense_triangle, triangle, values
 from instantiations import INSTANTIATIONS, PAIRS, columns_at_once
@@ -23,18 +23,8 @@ pytestmark = needs_compiler
 
 NAMES = solving.NAMES
 NOT_COPIED = (blocked.AT_ONCE[1], blocked.SHARED_OUT)
-COPYING = (blocked.COPIED, blocked.COPIED_APART)
-WAYS = (*NOT_COPIED, *COPYING)
+WAYS = (*NOT_COPIED, blocked.COPIED)
 MAY_COPY = blocked._copied
-# Levels of several steps, most of which need nothing of the one before; a window that holds them.
-WIDE_GRID, WIDE_WINDOW = cases.grid(20, 12, 12), 512
-OTHER_KERNELS = {
-    char: [
-        *(f"strips_{kernel}<{value}>" for kernel in ("enter", "refresh", "entries")),
-        f"strips_scatter<{value},1>",
-    ]
-    for char, value in VALUE_TYPES.items()
-}
 
 
 def strips(n_strips=3, widths=None, at_once=5):
@@ -47,8 +37,7 @@ def strips(n_strips=3, widths=None, at_once=5):
         here = {T.dtype.char: widths or blocked.WIDTHS[T.dtype.char]}
         few = {"STRIPS": (n_strips,), "FEWEST_ROWS": 1, "MOST_COLUMNS": 1}
         few["FEWEST_TO_LEAVE"] = 99 if at_once == blocked.SHARED_OUT else 1
-        copies = at_once in COPYING
-        few["WIDE"] = 0 if at_once == blocked.COPIED_APART else 1 << 30
+        copies = at_once == blocked.COPIED
         few["_far_at_once"] = lambda info: blocked.SHARED_OUT if copies else at_once
         few["_copied"] = lambda info, n, dtype: copies and MAY_COPY(info, 32 * len(info), dtype)
         few["_affordable"] = lambda *_: True
@@ -63,7 +52,7 @@ def test_solves_are_right_under_200_seeds(part):
     for seed in range(50 * part, 50 * part + 50):
         T = triangle(NAMES[seed % len(NAMES)], lower=seed % 16 < 8, seed=seed)
         b = values(T.n, "d", np.random.default_rng(seed))
-        plan = strips(1 + seed % 4, ((2,), (8,), (16,))[seed // 9 % 3], WAYS[seed % 4])
+        plan = strips(1 + seed % 4, ((2,), (8,), (16,))[seed // 9 % 3], WAYS[seed % 3])
         threads = (96, 128, 256)[seed // 3 % 3]
         solving.check(plan, T, b, seed=seed, resident=1 + seed % 3, strip_threads=threads)
 
@@ -74,7 +63,7 @@ def test_columns_of_a_grid_are_right_under_20_seeds(lower):
 
     def plan(T):
         with mock.patch.object(
-            blocked, "predicted", lambda P, dtype: (0.0, blocked.columns(P, 8)[-1], None)
+            blocked, "predicted", lambda P, dtype: (0.0, blocked.columns(P, 8)[-1])
         ):
             plan = blocked.Blocked(T)
         assert plan.n_strips == 8
@@ -83,25 +72,6 @@ def test_columns_of_a_grid_are_right_under_20_seeds(lower):
     for seed in range(20):
         b = values(T.n, "d", np.random.default_rng(seed))
         solving.check(plan, T, b, seed=seed, resident=1 + seed % 3)
-
-
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("dtype", "fdF")
-def test_steps_that_need_nothing_of_the_one_before_have_the_same_bits(dtype, lower):
-    T = cases.as_triangle(cases.triangle(WIDE_GRID, dtype, lower=lower), lower)
-    b = values(T.n, dtype, np.random.default_rng(7))
-    value, widths = VALUE_TYPES[dtype], (4, 8)
-    found = {}
-    for width, way in itertools.product(widths, COPYING):
-        kernel = f"strips_solve<{value},{value},{width},{way},1,false>"
-        names = kernel, f"strips_records<{value},{width}>", *OTHER_KERNELS[dtype]
-        unit = emulator.compile_unit("blocked", names, sources(WIDE_WINDOW))
-        for seed in range(3):
-            device = {"seed": seed, "units": {"blocked": unit}, "window": WIDE_WINDOW}
-            x, launched = solving.solve(strips(2, (width,), way), T, b, **device)
-            assert kernel in launched
-            np.testing.assert_array_equal(x, found.setdefault(width, x))
-        assert reference.backward_error(dense_triangle(T), x, b) <= solving.BOUND
 
 
 def test_where_all_strips_end_together_more_blocks_put_x_in_order():
@@ -116,7 +86,7 @@ def test_where_all_strips_end_together_more_blocks_put_x_in_order():
     for seed in range(3):
         with (
             Device(seed=seed, blocks=40, resident=1 + seed),
-            mock.patch.multiple(blocked, predicted=lambda P, dtype: (0.0, cut, None), LEFT=1),
+            mock.patch.multiple(blocked, predicted=lambda P, dtype: (0.0, cut), LEFT=1),
             mock.patch.object(Scratch, "prepare", noted),
         ):
             x, in_place = np.empty(T.n), b.copy()
@@ -230,15 +200,15 @@ def test_what_records_hold_is_held_apart_only_once_it_is_needed_and_then_updated
 ANY = (RaceError, AddressError, AssertionError, DeadlockError, EndlessError)
 
 FAULTS = {
-    "copies that are not waited for": ("copy_async_wait<AHEAD - 1>();", "", ANY),
+    "copies that are not waited for": ("copy_async_wait<AHEAD - 2>();", "", ANY),
     "copies waited for too late": (
+        "copy_async_wait<AHEAD - 2>();",
         "copy_async_wait<AHEAD - 1>();",
-        "copy_async_wait<AHEAD>();",
         ANY,
     ),
     "no barrier of the warp after a wait for copies": (
-        "copy_async_wait<AHEAD - 1>();\n        __syncwarp();",
-        "copy_async_wait<AHEAD - 1>();",
+        "copy_async_wait<AHEAD - 2>();\n        __syncwarp();",
+        "copy_async_wait<AHEAD - 2>();",
         (RaceError, AddressError),
     ),
     "copies into the ring that do not wait for its place": (
@@ -252,8 +222,8 @@ FAULTS = {
         (RaceError, AddressError),
     ),
     "the ring copied into without a release": (
-        "store_release_shared(desk.filled + at * 4,",
-        "store_relaxed_shared(desk.filled + at * 4,",
+        "store_release_shared(flag, (q + 1)",
+        "store_relaxed_shared(flag, (q + 1)",
         (RaceError, AddressError),
     ),
     "the ring read without an acquire, by fours": (
@@ -339,21 +309,6 @@ FAULTS = {
         "            if (wanted >> e & 1u) value[e] = *slot[e];\n",
         (RaceError, AddressError),
     ),
-    "every step taken to need nothing of the one before": (
-        "const bool apart = !__any_sync(FULL_WARP, needs);",
-        "const bool apart = true;",
-        (RaceError, AddressError, AssertionError),
-    ),
-    "four steps apart taken unseen": (
-        "return ahead.holds_all<5>() && ",
-        "return ahead.four() && ",
-        (RaceError, AddressError, AssertionError, DeadlockError),
-    ),
-    "the ring read without an acquire, apart": (
-        "    if (LOOK) filled = load_acquire_shared(flag);",
-        "    if (LOOK) filled = load_relaxed_shared(flag);",
-        (RaceError, AddressError),
-    ),
     "the ring not waited for": (
         "load_acquire_shared(&hall.swept) + ring.mask < q",
         "false",
@@ -366,45 +321,38 @@ STRIPS = "strips_copied", "strips_shared", "strips_leave", "strips"
 FILES = (*(f"{name}.cuh" for name in ("sweep", *STRIPS)), "blocked.cu")
 
 # What only gatherers that copy have, or only those that do not; of strips_copied.cuh apart.
-CLOSE, APART = (blocked.COPIED,), (blocked.COPIED_APART,)
-OTHERS, SHARING = (5,), (blocked.SHARED_OUT,)
+COPYING, OTHERS, SHARING = (blocked.COPIED,), (5,), (blocked.SHARED_OUT,)
 ONLY = {
     "the ring filled without a release": OTHERS,
     "the ring not waited for": OTHERS,
-    "four steps waited for without an acquire": CLOSE,
-    "a use of a place taken for the one before": CLOSE,
-    "places of the first four of eight never freed": CLOSE,
-    "every step taken to need nothing of the one before": APART,
-    "four steps apart taken unseen": APART,
-    "the ring read without an acquire, apart": APART,
+    "four steps waited for without an acquire": COPYING,
+    "a use of a place taken for the one before": COPYING,
+    "places of the first four of eight never freed": COPYING,
     "terms added up before all are there": SHARING,
     "terms overwritten before they are read": SHARING,
 }
-# Where it is not seen on a grid whose levels are narrow.
-PATTERNS = {fault: cases.layered(12, 40) for fault, ways in ONLY.items() if ways == SHARING}
-PATTERNS |= {fault: WIDE_GRID for fault, ways in ONLY.items() if ways == APART}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_caught(fault):
     right, wrong, errors = FAULTS[fault]
-    window = WIDE_WINDOW if ONLY.get(fault) == APART else WINDOW
-    texts = sources(window)
+    texts = sources()
     file = next(name for name in FILES if right in texts[name])
     texts[file] = texts[file].replace(right, wrong)
-    both = CLOSE if file == "strips_copied.cuh" else CLOSE + OTHERS
+    others = (f"strips_{kernel}<double>" for kernel in ("enter", "refresh", "entries"))
+    both = COPYING if file == "strips_copied.cuh" else COPYING + OTHERS
     at_once = ONLY.get(fault, both)
-    K = 4 if window == WIDE_WINDOW else 2
-    solves = (f"strips_solve<double,double,{K},{far},1,false>" for far in at_once)
-    kernels = (*solves, *OTHER_KERNELS["d"], f"strips_records<double,{K}>")
+    solves = (f"strips_solve<double,double,2,{far},1,false>" for far in at_once)
+    kernels = (*solves, *others, "strips_scatter<double,1>", "strips_records<double,2>")
     unit = emulator.compile_unit("blocked", kernels, texts)
-    T = cases.as_triangle(cases.triangle(PATTERNS.get(fault, cases.grid(12, 40))))
+    pattern = cases.layered(12, 40) if fault.startswith("terms") else cases.grid(12, 40)
+    T = cases.as_triangle(cases.triangle(pattern))
     for few in at_once:
         with pytest.raises(errors):
-            check_seeds(unit, T, (K,), few, window)
+            check_seeds(unit, T, few)
 
 
-def check_seeds(unit, T, widths, at_once, window):
+def check_seeds(unit, T, at_once):
     for seed in range(96):
         device = {"seed": seed, "resident": 1 + seed % 2, "units": {"blocked": unit}}
-        solving.check(strips(3, widths, at_once), T, np.ones(T.n), window=window, **device)
+        solving.check(strips(3, (2,), at_once), T, np.ones(T.n), **device)

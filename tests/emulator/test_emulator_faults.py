@@ -195,12 +195,12 @@ FAULTS = [
     Fault(
         "vote mask without the last lane",
         *(solve, CollectiveError, "sync.cuh"),
-        *("__any_sync(FULL_WARP, pending != 0)", "__any_sync(0x7fffffffu, pending != 0)"),
+        *("__any_sync(FULL_WARP, asked.p", "__any_sync(0x7fffffffu, asked.p"),
     ),
     Fault(
         "lanes that leave before a vote that names them",
-        *(solve, CollectiveError, "sync.cuh", "u32 pending = wanted;"),
-        "u32 pending = wanted; if (wanted == 0) return;",
+        *(solve, CollectiveError, "sync.cuh", "asked.pending = wanted;"),
+        "asked.pending = wanted; if (wanted == 0) return;",
     ),
     Fault(
         "runs taken by warps in the order in which they start",

@@ -188,16 +188,14 @@ def long_rows_and_kahn(dtype):
 
 def strips(dtype, matrices, fewest_rows=FEWEST_ROWS):
     """Strips by each kind of gatherers, those that copy where they can."""
-    copying = (blocked.COPIED, blocked.COPIED_APART)
-    for way in (blocked.SHARED_OUT, blocked.AT_ONCE[1], *copying):
+    for way in (blocked.SHARED_OUT, blocked.AT_ONCE[1], blocked.COPIED):
 
-        def copied(info, n, dtype, copies=way in copying):
+        def copied(info, n, dtype, copies=way == blocked.COPIED):
             return copies and MAY_COPY(info, 32 * len(info), dtype)
 
         patches = {"FEWEST_ROWS": fewest_rows, "_copied": copied, "_affordable": lambda *_: True}
         patches["FEWEST_TO_LEAVE"] = 99 if way == blocked.SHARED_OUT else 1  # x in a pass, or not
-        patches["WIDE"] = 0 if way == blocked.COPIED_APART else 1 << 30
-        if way not in copying:
+        if way != blocked.COPIED:
             patches["_far_at_once"] = lambda info, way=way: way
         for A in matrices:
             G = on_gpu(csp, sp.tril(A, format="csr"))

@@ -83,33 +83,6 @@ def test_every_dispatch_of_the_strips_is_right(cp, csp, monkeypatch, K, at_once,
                 assert np.array_equal(x.get()[:, 1], column.get())
 
 
-@pytest.mark.parametrize("K", [4, 8])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
-def test_steps_that_need_nothing_of_the_one_before_have_the_same_bits(
-    cp, csp, monkeypatch, K, dtype
-):
-    may_copy = blocked._copied
-    monkeypatch.setattr(blocked, "WIDTHS", {np.dtype(dtype).char: (K,)})
-    monkeypatch.setattr(blocked, "_copied", lambda info, n, d: may_copy(info, 32 * len(info), d))
-    monkeypatch.setattr(blocked, "_affordable", lambda *_: True)
-    A = grid(40, 48, 50, dtype=dtype)
-    b = vector(A.shape[0], dtype)
-    for lower, T in ((True, sp.tril(A)), (False, sp.triu(A))):
-        found = {}
-        for wide, way in ((0, blocked.COPIED_APART), (1 << 30, blocked.COPIED)):
-            monkeypatch.setattr(blocked, "WIDE", wide)
-            S = gpuilu.TriangularSolver(on_gpu(csp, T), lower=lower, algorithm="blocked")
-            found[way] = S.solve(cp.asarray(b))
-            forms = S._application._L if lower else S._application._U
-            plan = forms.plan("N")
-            assert plan.copies(b.dtype.char, 1)
-            assert plan._is_wide == (way == blocked.COPIED_APART)
-            assert error_of(sp.csr_array(T), found[way], b) <= LIMIT
-            for _ in range(20):
-                assert bool((S.solve(cp.asarray(b)) == found[way]).all())
-        assert bool((found[blocked.COPIED] == found[blocked.COPIED_APART]).all())
-
-
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("name", ["grid", "random"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from cases import as_triangle, chain, dense, grid, layered, triangle
 
 import gpuilu
@@ -158,15 +159,21 @@ def test_few_expected_solves_cost_no_analysis(monkeypatch):
     assert auto_cuda(shape(grid(3000, 32)), expected_solves=1)[0] == "row"
 
 
-def test_the_choice_and_the_plan_share_one_level_analysis(monkeypatch):
+def with_long_row(P):
+    last = sp.csr_array(np.ones((1, P.shape[0])))
+    return sp.csr_array(sp.block_array([[P, None], [last, sp.csr_array((1, 1))]]))
+
+
+@pytest.mark.parametrize("pattern", [grid(3000, 32), with_long_row(grid(3000, 32))])
+def test_the_choice_and_the_plan_share_one_level_analysis(monkeypatch, pattern):
     counted, levels = [], dag._levels
     monkeypatch.setattr(dag, "_levels", lambda T: counted.append(T) or levels(T))
-    T = shape(grid(3000, 32))
+    T = shape(pattern)
     with dag.remembered():
         auto_cuda(T)
         with dag.remembered():  # as a measurement inside a set-up does
             dag.levels(cut_long_rows(T).pattern)
-        dag.levels(T)
+        dag.levels(cut_long_rows(T).pattern)
     assert len(counted) == 1
-    dag.levels(T)
+    dag.levels(cut_long_rows(T).pattern)
     assert len(counted) == 2
