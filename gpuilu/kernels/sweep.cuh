@@ -235,7 +235,7 @@ __device__ __forceinline__ void sweep_fours(const Columns<V, C>& on,
     Pack<V, C> x[K];
     u32 filled;
     read_window(places, at.work.slots, x);
-#pragma unroll(4 / FOURS) // the end of a loop costs some forty cycles
+#pragma unroll(COPIES ? 4 / FOURS : 1) // the end of a loop costs some forty cycles
     while (at.ahead.template holds_all<4 * FOURS>()) {
         const SharedAddress flag = places.flag(at.q + 4 * FOURS + lane);
 #pragma unroll

@@ -355,26 +355,17 @@ struct Asked {
             pending &= ~(1u << r);
         }
     }
+    // NaN for those that are still missing.
+    __device__ void give_up(V (&value)[N]) const {
+#pragma unroll
+        for (int r = 0; r < N; ++r)
+            if (pending >> r & 1u) value[r] = not_a_number<V>();
+    }
 };
 
-// Wait for published values that were asked for already. The warp leaves together, when every lane has all of
-// its own. After an abandoned launch whatever is missing comes out as NaN, so that dependents drain.
-template <int N, class V>
-__device__ void await_asked(const V* const (&slot)[N], Asked<N, V>& asked, V (&value)[N],
-                            Launch launch, Patience& patience, int lane) {
-    while (true) {
-        asked.take(value);
-        if (!__any_sync(FULL_WARP, asked.pending != 0)) return;
-        if (patience.exhausted(launch, lane)) break;
-        asked.ask(slot);
-    }
-#pragma unroll
-    for (int r = 0; r < N; ++r)
-        if (asked.pending >> r & 1u) value[r] = not_a_number<V>();
-}
-
 // Read N published values, all polls in flight at once; `wanted` has a bit for each value this lane
-// needs, the others come out as zero.
+// needs, the others come out as zero. The warp leaves together, when every lane has all of its own.
+// After an abandoned launch whatever is missing comes out as NaN, so that dependents drain.
 template <int N, class V>
 __device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Launch launch,
                       Patience& patience, int lane) {
@@ -383,8 +374,23 @@ __device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Laun
     for (int r = 0; r < N; ++r) value[r] = Words<V>::join(nothing);
     Asked<N, V> asked;
     asked.pending = wanted;
-    asked.ask(slot);
-    await_asked(slot, asked, value, launch, patience, lane);
+    do {
+        asked.ask(slot);
+        asked.take(value);
+    } while (__any_sync(FULL_WARP, asked.pending != 0) && !patience.exhausted(launch, lane));
+    asked.give_up(value);
+}
+
+// The same for values that were asked for before; those that are not wanted stay as they are.
+template <int N, class V>
+__device__ void await_asked(const V* const (&slot)[N], Asked<N, V>& asked, V (&value)[N],
+                            Launch launch, Patience& patience, int lane) {
+    asked.take(value);
+    while (__any_sync(FULL_WARP, asked.pending != 0) && !patience.exhausted(launch, lane)) {
+        asked.ask(slot);
+        asked.take(value);
+    }
+    asked.give_up(value);
 }
 
 // Wait until one value is published, polling seldom, for where others wait for it in haste.
