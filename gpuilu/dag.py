@@ -91,7 +91,8 @@ def _levels(T: Pattern) -> Levels:
 
 def _levels_cuda(T: Pattern) -> Levels:
     depth, n_levels = _depths_cuda(T)
-    return _level_sets_cuda(depth.view(np.int32) - np.int32(1), n_levels)
+    level = namespace(depth).empty(T.n, np.int32)
+    return Levels(level, *_order_by_depth(depth.view(np.int32), 1, n_levels, level))
 
 
 def count_levels(T: Pattern) -> int:
@@ -111,21 +112,28 @@ def _level_sets_cpu(level: np.ndarray) -> Levels:
     return Levels(level, *_order_by_level(level, int(level.max(initial=-1)) + 1))
 
 
-def _level_sets_cuda(level: Any, n_levels: int | None = None) -> Levels:
-    xp, n = namespace(level), len(level)
+def _level_sets_cuda(level: Any) -> Levels:
+    n_levels = int(level.max()) + 1 if len(level) else 0
+    return Levels(level, *_order_by_depth(level, 0, n_levels, None))
+
+
+def _order_by_depth(depth: Any, least: int, n_levels: int, level: Any) -> tuple[Any, Any]:
+    """level_ptr and level_order where depth = level + least; fills `level` if there is one."""
+    xp, n = namespace(depth), len(depth)
     if n == 0:
-        return Levels(level, xp.zeros(1, np.int32), level)
-    if n_levels is None:
-        n_levels = int(level.max()) + 1
+        return xp.zeros(1, np.int32), xp.empty(0, np.int32)
     level_order, level_ptr = xp.empty(n, np.int32), xp.empty(n_levels + 1, np.int32)
-    made = argsorted(level, n_levels), level, level_order, level_ptr
-    cuda.for_each("order", "level_bounds", n, n, *made)
-    return Levels(level, level_ptr, level_order)
+    by_depth = argsorted(depth, n_levels + least), depth, least
+    cuda.for_each("order", "level_bounds", n, n, *by_depth, level, level_order, level_ptr)
+    return level_ptr, level_order
 
 
 def argsorted(keys: Any, count: int) -> Any:
-    """A stable argsort of numbers below `count`, as few bits of them as hold that."""
-    narrow = keys.astype(np.min_scalar_type(max(count - 1, 0)), copy=False)
+    """A stable argsort of int32 from 0 to `count` - 1, by as few of their bytes as hold that."""
+    low = np.min_scalar_type(
+        max(count - 1, 0)
+    )  # the first bytes of each: hosts and GPUs begin there
+    narrow = keys.view(low)[:: keys.itemsize // low.itemsize]
     return namespace(keys).argsort(narrow, kind="stable")
 
 

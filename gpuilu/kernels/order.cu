@@ -6,25 +6,27 @@ namespace gpuilu {
 
 constexpr int LANES = 8; // that share a row
 
-// Level sets from the rows sorted by level: level_order is `sorted` in 32 bits, level l begins at
-// level_ptr[l]. No level is empty. One thread a row.
-__global__ void level_bounds(int n, const long long* sorted, const int* level, int* level_order,
-                             int* level_ptr) {
+// Level sets from the rows sorted by depth, which is the level and `least`: level_order is `sorted` in 32 bits,
+// level l begins at level_ptr[l]; `level` unless it is null. No level is empty. One thread a row.
+__global__ void level_bounds(int n, const long long* sorted, const int* depth, int least,
+                             int* level, int* level_order, int* level_ptr) {
     const int k = blockIdx.x * blockDim.x + threadIdx.x;
     if (k >= n) return;
-    const int i = int(sorted[k]), mine = level[i];
+    const int i = int(sorted[k]), mine = depth[i] - least;
     level_order[k] = i;
-    if (k == 0 || level[sorted[k - 1]] != mine) level_ptr[mine] = k;
+    if (level) level[i] = mine;
+    if (k == 0 || depth[sorted[k - 1]] - least != mine) level_ptr[mine] = k;
     if (k == n - 1) level_ptr[mine + 1] = n;
 }
 
-// Row order[k] gets position k; lengths[k + 1] is how long it is. One thread a row.
+// Row order[k] gets position k; lengths[k + 1] is how long it is, lengths[0] zero. One thread a row.
 __global__ void place_rows(int n, const int* order, const int* indptr, int* position,
                            int* lengths) {
     const int k = blockIdx.x * blockDim.x + threadIdx.x;
     if (k >= n) return;
     const int i = order[k];
     position[i] = k;
+    if (k == 0) lengths[0] = 0;
     lengths[k + 1] = indptr[i + 1] - indptr[i];
 }
 

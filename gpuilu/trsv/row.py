@@ -59,7 +59,9 @@ class Row(WaitingPlan):
         self.mean = nnz / max(n, 1)
         self.lanes = _lanes(P, found.n_levels)
         self._row = order if cut.row is None else cut.row[order]
-        position, lengths = xp.empty(n, np.int32), xp.zeros(n + 1, np.int32)
+        position, lengths = xp.empty(n, np.int32), xp.empty(n + 1, np.int32)
+        if n == 0:
+            lengths.fill(0)
         cuda.for_each("order", "place_rows", n, n, order, P.indptr, position, lengths)
         self._indptr = xp.cumsum(lengths, dtype=np.int32)
         self._indices = xp.empty(nnz, np.int32)
