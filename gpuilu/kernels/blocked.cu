@@ -130,7 +130,7 @@ __global__ void strips_scatter(int n, const int* row, const V* y, V* x, int nrhs
     const u64 first = u64(blockIdx.x) * blockDim.x * EACH + threadIdx.x;
     u64 p = first / u32(nrhs);
     u32 c = u32(first - p * u32(nrhs));
-    // From one to the next.
+    // How far an entry of this thread is from the next, in rows and columns.
     const u32 rows = blockDim.x / u32(nrhs), columns = blockDim.x % u32(nrhs);
     int to[EACH];
     u32 column[EACH];

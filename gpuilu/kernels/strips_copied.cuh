@@ -25,8 +25,9 @@ struct alignas(16) FarEntry {
 template <class V, int K>
 using Record = RingStep<V, K, 1>;
 
-// What is under way to one gatherer, by turn. What a turn needs is copied AHEAD turns before and read one turn before,
-// so that all turns but two between hide the way from memory; where that is, as many turns before that.
+// What is under way to one gatherer, by turn. What a turn needs is copied at the end of AHEAD turns before and read in
+// the turn before it: the turns between, one of them, hide the way from memory. Where it is, is copied as many turns before
+// that.
 // All lanes read what others copied.
 constexpr int AHEAD = 3;
 // Far entries of a step: blocked.py copies only where no step has more.
@@ -36,7 +37,7 @@ struct alignas(16) Stage {
     V b[4][32];
     FarEntry<V> far[4][MOST_STAGED];
     StepInfo info[8];
-    static_assert(AHEAD < 4 && 2 * AHEAD < 8 && sizeof(FarEntry<V>) == 16);
+    static_assert(AHEAD >= 2 && AHEAD < 4 && 2 * AHEAD < 8 && sizeof(FarEntry<V>) == 16);
 };
 
 // Where a gatherer finds and puts what, for this lane where each has its own.
@@ -121,7 +122,7 @@ struct Far {
 };
 
 // A step whose record, b and far entries have arrived: s, that is to be b - (sum over far entries), and what it
-// is to be scaled with. Of some steps values are asked for.
+// is to be scaled with. If it has far entries, the first values are asked for.
 template <class V, int K>
 struct Begun {
     static constexpr int AT_ONCE = K == 2 ? 2 : 3; // as many as rows of grids have at most
@@ -158,8 +159,8 @@ __device__ __forceinline__ void begin_step(const Desk<V, K>& desk, u32 q, u32 tu
     step.far.ask(desk.far_of(turn), on);
 }
 
-// End it: subtract the far entries, put r into the ring, and tell. What can be known before the last wait is asked
-// before it: others wait for what follows.
+// End it: subtract the far entries, put r into the ring, and tell. Whether a row has more of them is voted on before
+// the wait, for the sweeper waits for all that comes after it.
 template <bool UNIT, class V, int K>
 __device__ __forceinline__ void end_step(const Desk<V, K>& desk, u32 q, u32 turn,
                                          const Columns<V, 1>& on, Begun<V, K>& step, Launch launch,

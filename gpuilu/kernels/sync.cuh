@@ -311,8 +311,8 @@ struct Patience {
     // Called by a whole warp after a fruitless poll; the answer is the same in every lane.
     __device__ bool exhausted(Launch launch, int lane) { return !again() && over(launch, lane); }
 
-    // The two parts of it, for loops that are to be small: whether to poll again without asking, and
-    // what the answer is.
+    // The two parts of it: whether to poll again without asking, which is in every loop that waits, and what
+    // the answer is, which hardly ever is needed.
     __device__ bool again() { return ++polls % SELDOM != 0; }
     __device__ bool over(Launch launch, int lane) {
         if (!abandoned) {

@@ -1,8 +1,9 @@
 """algorithm="measure": the fastest of all algorithms on these triangles, found by timing them.
 
 One candidate at a time is built, timed and dropped; the fastest is then built for good, so that
-never more memory is held than one algorithm takes. Times vary from run to run, and so may the
-choice: results are the same bits from one run to the next only if the choice is.
+never more memory is held than one algorithm takes, and what analyses they share. Times vary from
+run to run, and so may the choice: results are the same bits from one run to the next only if the
+choice is.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _on_cuda(triangles: tuple[Triangle, ...], expected_solves: int) -> tuple[str
         return "dense_block", f"32x32 tiles are at least {DENSE:.0%} full"
     if expected_solves < FEWEST_SOLVES_CUDA:
         return "row", f"{expected_solves} expected solves repay no larger set-up"
-    # As the plans have them: two analyses, the first of long rows, would take many times as long.
+    # As the plans have them: to analyse the uncut triangle as well would take many times as long.
     shapes = [(cut_long_rows(T).pattern, T.dtype) for T in triangles]
     row = sum(predicted_us(P, levels(P), dtype.itemsize) for P, dtype in shapes)
     if row < FAST_US * len(triangles):

@@ -149,6 +149,15 @@ def test_each_column_of_a_block_has_the_bits_of_a_solve_alone(at_once, dtype, wi
             np.testing.assert_array_equal(x[:, k], alone)
 
 
+@pytest.mark.parametrize("nrhs", [7, 40, 300])
+def test_every_number_of_columns_comes_back_in_the_order_of_rows(nrhs):
+    T = cases.as_triangle(cases.triangle(cases.grid(4, 5)))
+    b = values(T.n * nrhs, "d", np.random.default_rng(nrhs)).reshape(T.n, nrhs)
+    x, launched = solving.solve(strips(at_once=blocked.AT_ONCE[1]), T, b)
+    assert "strips_scatter<double,4>" in launched
+    assert reference.backward_error(dense_triangle(T), x, b) <= solving.BOUND
+
+
 def test_columns_are_solved_alone_where_there_is_no_room_for_several():
     T = triangle("random", dtype="D")
     b = values(T.n * 3, "D", np.random.default_rng(0)).reshape(T.n, 3)
