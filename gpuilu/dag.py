@@ -130,7 +130,7 @@ def _order_by_depth(depth: Any, least: int, n_levels: int, level: Any) -> tuple[
 
 def argsorted(keys: Any, count: int) -> Any:
     """A stable argsort of int32 from 0 to `count` - 1, by as few of their bytes as hold that."""
-    low = np.min_scalar_type(max(count - 1, 0))  # the first bytes of each, as all here have them
+    low = np.min_scalar_type(max(count - 1, 0))  # the first bytes of each: little-endian
     narrow = keys.view(low)[:: keys.itemsize // low.itemsize]
     return namespace(keys).argsort(narrow, kind="stable")
 

@@ -25,10 +25,9 @@ struct alignas(16) FarEntry {
 template <class V, int K>
 using Record = RingStep<V, K, 1>;
 
-// What is under way to one gatherer, by turn. What a turn needs is copied at the end of AHEAD turns before and read in
-// the turn before it: the turns between, one of them, hide the way from memory. Where it is, is copied as many turns before
-// that.
-// All lanes read what others copied.
+// What is under way to one gatherer, by turn. What a turn needs is copied at the end of the turn AHEAD before it, and
+// read in the one just before it: a whole turn between hides the way from memory. Where all that is, is copied as many
+// turns before that. All lanes read what others copied.
 constexpr int AHEAD = 3;
 // Far entries of a step: blocked.py copies only where no step has more.
 constexpr int MOST_STAGED = 64;

@@ -381,7 +381,8 @@ __device__ void await(const V* const (&slot)[N], u32 wanted, V (&value)[N], Laun
     asked.give_up(value);
 }
 
-// The same for values that were asked for before; those that are not wanted stay as they are.
+// The same for values that were asked for before; those that are not wanted stay as they are. A loop of its own:
+// `await` made of this one costs dense_block its registers.
 template <int N, class V>
 __device__ void await_asked(const V* const (&slot)[N], Asked<N, V>& asked, V (&value)[N],
                             Launch launch, Patience& patience, int lane) {
