@@ -170,17 +170,17 @@ FAULTS = [
     ),
     Fault(
         "plain load of published values",
-        *(solve, RaceError, "sync.cuh", POLL),
+        *(solve, RaceError, "marks.cuh", POLL),
         "*const_cast<const volatile Word*>(from + h)",
     ),
     Fault(
         "cached load of published values",
-        *(solve, RaceError, "sync.cuh", POLL),
+        *(solve, RaceError, "marks.cuh", POLL),
         "__ldg(from + h)",
     ),
     Fault(
         "plain store of a published value",
-        *(solve, RaceError, "sync.cuh", "store_relaxed_if(stores, to + h, w[h]);"),
+        *(solve, RaceError, "marks.cuh", "store_relaxed_if(stores, to + h, w[h]);"),
         "if (stores) to[h] = w[h];",
     ),
     Fault(
@@ -238,7 +238,7 @@ FAULTS = [
     ),
     Fault(
         "a mark is stored as it is",
-        *(solve_marks, DeadlockError, "sync.cuh"),
+        *(solve_marks, DeadlockError, "marks.cuh"),
         *("if (w[h] == Word(~Word(0))) w[h] = Words<V>::nan;", ""),
     ),
     Fault(
