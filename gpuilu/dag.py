@@ -141,7 +141,7 @@ level_sets = by_device(_level_sets_cpu, _level_sets_cuda)
 THREADS = 128  # of a block in levels.cu, one row each at a time
 BLOCKS = 8  # of them on a multiprocessor: wide grids need many rows in flight, but pollers cost
 POLLS = 4, 16  # at once by a lane of levels.cu, by the mean length of a row
-CHUNK = 1024  # threads of a block in levels_chunk.cu, one row each
+CHUNK = 1024  # threads of a block in chunk.cuh, one row each
 
 
 def _depths_cuda(T: Pattern) -> tuple[Any, int]:

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import gpuilu
+from gpuilu.bench import patterns
 from gpuilu.options import resolve_device
 from gpuilu.triangle import Triangle
 from gpuilu.trsv.base import algorithms
@@ -155,6 +156,12 @@ def all_patterns(n):
     for chosen in itertools.product([False, True], repeat=len(pairs)):
         kept = [pair for pair, keep in zip(pairs, chosen, strict=True) if keep]
         yield _strict(n, [i for i, _ in kept], [j for _, j in kept])
+
+
+def mesh(n):
+    """A triangulation of n random points in an order of small bandwidth: irregular, many levels."""
+    indptr, indices = patterns.mesh(n, True)
+    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
 
 
 PATTERNS = {

@@ -162,6 +162,10 @@ INSTANTIATIONS = {
         *(f"row_products<{VALUE_TYPES[v]},{lanes}>" for v in VALUES for lanes in PRODUCT_LANES),
         *(f"dense_products<{VALUE_TYPES[v]}>" for v in VALUES),
     ],
+    "strips_grow": [
+        *("begin_words", "begin_patches", "begin_strips", "note_strips"),
+        *(f"grow_patches<{lower}>" for lower in ("true", "false")),
+    ],
     "strips_pack": _strips_pack(),
     "syncfree": _by_pair_and_one("syncfree_solve"),
     "tile_level": _tile_level(),

@@ -107,18 +107,24 @@ __global__ void count_range_rows(int n, int n_levels, int few, int many, Numbers
     if (sum) atomicAdd(told + (long long)c * (WIDEST + n_levels) + k, sum);
 }
 
-// rows[t, l] += 1 for each row of strip t at level l; *far += how many entries lead to another strip. Zero on entry.
-// One thread a row, blocks of whole warps.
-__global__ void count_strip_rows(int n, int n_levels, const int* level, const int* strip,
-                                 const int* indptr, const int* indices, u32* rows, u32* far) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 leave = 0;
-    if (i < n) {
-        atomicAdd(rows + (long long)strip[i] * n_levels + level[i], 1u);
-        for (int p = indptr[i]; p < indptr[i + 1]; ++p) leave += strip[indices[p]] != strip[i];
+// The same of any strips. One thread for any number of rows, blocks of whole warps, any grid.
+__global__ void count_strip_rows(int n, int n_levels, int few, int many, const int* level,
+                                 const int* strip, const int* indptr, const int* indices, u32* rows,
+                                 u32* told) {
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    u32 far = 0, beyond = 0, crowded = 0;
+    for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < n; at += threads) {
+        const int i = int(at), begin = indptr[i], end = indptr[i + 1], mine = strip[i];
+        atomicAdd(rows + (long long)mine * n_levels + level[i], 1u);
+        int inside = 0;
+        for (int p = begin; p < end; ++p) inside += strip[indices[p]] == mine;
+        far += end - begin - inside;
+        beyond += inside > few ? inside - few : 0;
+        crowded += inside > many;
     }
-    leave = warp_sum(leave);
-    if (threadIdx.x % 32 == 0 && leave) atomicAdd(far, leave);
+    const u32 sums[] = {0, warp_sum(far), warp_sum(beyond), warp_sum(crowded)};
+    for (int k = FAR_ENTRIES; k < WIDEST; ++k)
+        if (threadIdx.x % 32 == 0 && sums[k]) atomicAdd(told + k, sums[k]);
 }
 
 constexpr int STRIPS_A_THREAD = 8;

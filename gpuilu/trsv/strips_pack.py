@@ -21,8 +21,8 @@ from gpuilu.trsv.strips_model import CLOSE, CROWDED, MOST_RUNS, Counts, of_strip
 
 __all__ = [
     "columns",
-    "counts_of_columns",
     "counts_of_ranges",
+    "counts_of_strips",
     "in_steps",
     "ranges",
     "split_entries",
@@ -32,7 +32,7 @@ __all__ = [
 MOST_NEAR = 16  # entries of a row that are counted apart
 STRIPS_A_THREAD = 8
 MOST_TRIED = 8  # numbers of strips counted at once
-FAR_ENTRIES, WIDEST = 1, 4  # where they are among what is told: see Told in strips_pack.cu
+WIDEST = 4  # where they are among what is told: see Told in strips_pack.cu
 
 
 def ranges(P: Pattern, count: int) -> Strips:
@@ -52,10 +52,10 @@ def counts_of_ranges(P: Pattern, found: Levels, numbers: Sequence[int]) -> list[
     return [strips_model.counted(P, found, ranges(P, number)) for number in numbers]
 
 
-def counts_of_columns(P: Pattern, found: Levels, cuts: Sequence[Strips]) -> list[Counts | None]:
-    """What columns of a grid make of it, fewest first; None where that is too much."""
+def counts_of_strips(P: Pattern, found: Levels, cuts: Sequence[Strips]) -> list[Counts | None]:
+    """What other strips make of it, fewest first; None where that is too much."""
     if on_gpu(P.indptr):
-        return _counts_of_columns_cuda(P, found, cuts)
+        return _counts_of_strips_cuda(P, found, cuts)
     return [strips_model.counted(P, found, strips) for strips in cuts]
 
 
@@ -115,7 +115,7 @@ def _counts_of_ranges_cuda(
     return _counts_cuda(P, found, numbers, [number - 1 for number in numbers], count)
 
 
-def _counts_of_columns_cuda(
+def _counts_of_strips_cuda(
     P: Pattern, found: Levels, cuts: Sequence[Strips]
 ) -> list[Counts | None]:
     def count(tried: Any, rows: Any, told: Any) -> None:
@@ -123,8 +123,9 @@ def _counts_of_columns_cuda(
         for strips, mine in zip(cuts, told, strict=False):  # those of few enough runs come first
             here, pattern = rows[first:], (strips.of_row, P.indptr, P.indices)
             first += strips.count * found.n_levels
-            far = mine[FAR_ENTRIES:]
-            _launch("count_strip_rows", P.n, P.n, found.n_levels, found.level, *pattern, here, far)
+            limits = P.n, found.n_levels, CLOSE, CROWDED
+            arguments = *limits, found.level, *pattern, here, mine
+            _launch("count_strip_rows", min(P.n, COUNTING), *arguments)
 
     return _counts_cuda(P, found, [s.count for s in cuts], [s.hops for s in cuts], count)
 

@@ -21,11 +21,19 @@ from gpuilu.backend import compile as compiler
 from gpuilu.backend import cuda, launches
 from gpuilu.errors import SolveStalledError
 from gpuilu.factor import ilu0
-from gpuilu.trsv import blocked, level_launches, row, strip_launches, strips, waiting
+from gpuilu.trsv import (
+    blocked,
+    level_launches,
+    row,
+    strip_launches,
+    strips,
+    strips_grow,
+    waiting,
+)
 
 needs_compiler = pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 
-CHUNK = 64  # rows of a block of levels_chunk.cu, instead of 1024
+CHUNK = 64  # rows of a block of chunk.cuh, instead of 1024
 WINDOW = 96  # positions that a block of strips.cuh remembers, instead of 2048
 POLLS = 2  # of a sweeper for four steps, instead of 32: here the others are not faster than it
 BLOCK = 64  # threads of a block of the waiting kernels
@@ -39,7 +47,7 @@ def sources():
     for file, name, value in (
         ("strips.cuh", "WINDOW", WINDOW),
         ("sweep.cuh", "POLLS", POLLS),
-        ("levels_chunk.cu", "CHUNK", CHUNK),
+        ("chunk.cuh", "CHUNK", CHUNK),
     ):
         text = f"constexpr int {name} = {value};"
         texts[file], found = re.subn(rf"constexpr int {name} = \d+;", text, texts[file])
@@ -205,6 +213,7 @@ class Device:
             mock.patch.multiple(level_launches, THREADS=BLOCK),
             mock.patch.multiple(ilu0, THREADS=BLOCK, WARPS=warps),
             mock.patch.multiple(dag, THREADS=BLOCK, CHUNK=CHUNK),
+            mock.patch.multiple(strips_grow, CHUNK=CHUNK),
             mock.patch.multiple(
                 blocked,
                 THREADS=self.strip_threads,

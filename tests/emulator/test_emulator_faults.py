@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 import reference
 import solving
-from emulated import Device, needs_compiler
+from emulated import Device, needs_compiler, sources
 from emulator import AddressError, CollectiveError, DeadlockError, RaceError
 from emulator_systems import dense_triangle, matrix, odd_values, triangle, values
 
 from gpuilu import dag
-from gpuilu.backend.compile import sources
 from gpuilu.factor.ilu0 import ILU0, OK, _max_abs
-from gpuilu.trsv import row
+from gpuilu.trsv import row, strips_grow
 from gpuilu.trsv.selfsched_col import SelfScheduledColumns
 from gpuilu.trsv.selfsched_row import SelfScheduledRows
 from gpuilu.trsv.serial import Serial
@@ -43,6 +42,16 @@ def levels_of_short_chain(unit, seed):
     T = cases.as_triangle(cases.triangle(cases.gaps(60)))
     with Device(seed=seed, units={"levels": unit}):
         assert np.array_equal(dag._depths_cuda(T)[0], dag.levels(T).level + 1)
+
+
+def grown(unit, seed):
+    T = cases.as_triangle(cases.triangle(cases.mesh(300)))
+    small = {"DEEPEST": 4, "TOGETHER": 2, "REACH": 3, "MEAN_ROWS": 20}
+    with mock.patch.multiple(strips_grow, **small):
+        expected = strips_grow.grow(T, dag.levels(T))
+        with Device(seed=seed, units={"strips_grow": unit}, blocks=4, resident=1 + seed % 2):
+            strips = strips_grow._grow_cuda(T, dag.levels(T))
+    assert np.array_equal(strips.of_row, expected.of_row)
 
 
 def ilu0(unit, seed, zero_pivot=None, boost=0.0):
@@ -124,6 +133,10 @@ def rows(value):
 KERNELS = {
     levels: ("levels", "row_depths<true,4>"),
     levels_of_short_chain: ("levels", "row_depths<true,4>"),
+    grown: (
+        "strips_grow",
+        *("begin_words", "grow_patches<true>", "begin_patches", "begin_strips", "note_strips"),
+    ),
     ilu0: ("ilu0", "ilu0_factor<double>"),
     failed_row: ("ilu0", "ilu0_factor<double>"),
     boosted: ("ilu0", "ilu0_factor<double>"),
@@ -211,6 +224,38 @@ FAULTS = [
         "plain store of a depth that others poll",
         *(levels, RaceError, "levels.cu", "store_relaxed(depth + i, u32(mine))"),
         "depth[i] = u32(mine)",
+    ),
+    Fault(
+        "plain store of a word that other blocks poll",
+        *(grown, RaceError, "chunk.cuh", "store_relaxed(said + i, word)", "said[i] = word"),
+    ),
+    Fault(
+        "plain store of a word that others of the block poll",
+        *(grown, RaceError, "chunk.cuh", "store_relaxed_shared(local + threadIdx.x, word)"),
+        "local[threadIdx.x] = word",
+    ),
+    Fault(
+        "plain load of a word of another block",
+        *(grown, RaceError, "chunk.cuh", "load_relaxed(said + j)", "said[j]"),
+    ),
+    Fault(
+        "no barrier before the words of the chunk before are removed",
+        *(grown, (RaceError, WRONG, DeadlockError), "chunk.cuh"),
+        *("__syncthreads(); // the chunk before is finished with `local`", ""),
+    ),
+    Fault(
+        "no barrier after they are removed",
+        *(grown, UNORDERED, "chunk.cuh"),
+        *("local[threadIdx.x] = 0; __syncthreads();", "local[threadIdx.x] = 0;"),
+    ),
+    Fault(
+        "chunks taken by blocks in the order in which they start",
+        *(grown, DeadlockError, "chunk.cuh", "shared_ticket = take_ticket(launch);"),
+        "shared_ticket = blockIdx.x + gridDim.x * patience.past.seen++;",
+    ),
+    Fault(
+        "a patch that two are taken for",
+        *(grown, WRONG, "strips_grow.cu", "one && patch_of(found) == patch_of(latest)", "one"),
     ),
     Fault(
         "a chain taken to begin with the run",

@@ -49,7 +49,7 @@ def cycle():
 
 
 def test_a_cycle_is_a_deadlock_that_names_who_waits_for_what():
-    analysing.check_deadlock(cycle(), "levels_chunk.cu")
+    analysing.check_deadlock(cycle(), "chunk.cuh")
 
 
 def test_an_abandoned_analysis_ends_and_raises():

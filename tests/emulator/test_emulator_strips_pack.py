@@ -107,7 +107,7 @@ def test_counts_are_those_of_the_cpu(name, lower):
     expected = [strips_model.counted(T, found, each) for each in tried]
     with Device(seed=len(name), resident=3), mock.patch.object(strips_pack, "COUNTING", 100):
         counts = strips_pack._counts_of_ranges_cuda(T, found, numbers)
-        counts += strips_pack._counts_of_columns_cuda(T, found, cuts)
+        counts += strips_pack._counts_of_strips_cuda(T, found, cuts)
     assert counts == expected
 
 
@@ -123,7 +123,7 @@ def test_nothing_is_counted_where_there_are_too_many_runs():
     T = cases.as_triangle(cases.triangle(cases.grid(9, 8)))
     found, cuts = levels(T), strips.columns(T, 4)
     with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 2 * found.n_levels):
-        counts = strips_pack._counts_of_columns_cuda(T, found, cuts)
+        counts = strips_pack._counts_of_strips_cuda(T, found, cuts)
     assert counts == [strips_model.counted(T, found, cuts[0]), None]
 
 

@@ -81,7 +81,7 @@ def test_strips_steps_and_entries_equal_those_of_the_cpu(csp, name):
         ]
         for count, candidates in (
             (strips_pack.counts_of_ranges, ((1, 5, 300),) * 2),
-            (strips_pack.counts_of_columns, tuple(each[3:] for each in tried)),
+            (strips_pack.counts_of_strips, tuple(each[3:] for each in tried)),
         ):
             assert count(theirs, b, candidates[1]) == count(mine, a, candidates[0])
         for cut, cut_too in zip(*tried, strict=True):
