@@ -19,7 +19,7 @@ from gpuilu.trsv.long_rows import Cut, cut_long_rows
 from gpuilu.trsv.strip_launches import StripsPair, scratch_bytes, sweeps
 from gpuilu.trsv.strips import LANES, MOST_OF_LANE, SHARE_OF_LANE, WINDOW, Split, Strips
 from gpuilu.trsv.strips_grow import grown
-from gpuilu.trsv.strips_model import FULL, MOST_STAGED, Counts, predicted_us
+from gpuilu.trsv.strips_model import FULL, MOST_STAGED, Counts, predicted_us, waits_long
 from gpuilu.trsv.strips_pack import (
     columns,
     counts_of_ranges,
@@ -367,8 +367,11 @@ def _candidates(P: Pattern) -> list[tuple[int | Strips, Counts | None]]:
     found, most = levels(P), _most_strips(P)
     narrow = P.n <= LANES * WIDEST_OF_ONE * found.n_levels
     numbers = sorted({min(number, most) for number in STRIPS if number > 1 or narrow})
-    cuts = columns(P, min(most, MOST_COLUMNS)) or grown(P, found, most)
-    counted = counts_of_ranges(P, found, numbers) + counts_of_strips(P, found, cuts)
+    counted = counts_of_ranges(P, found, numbers)
+    cuts = columns(P, min(most, MOST_COLUMNS))
+    if not cuts and waits_long(P, found, counted):
+        cuts = grown(P, found, most)
+    counted += counts_of_strips(P, found, cuts)
     return list(zip([*numbers, *cuts], counted, strict=True))
 
 

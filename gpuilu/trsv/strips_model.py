@@ -6,6 +6,7 @@ kernels for a GPU.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "counted",
     "of_strips",
     "predicted_us",
+    "waits_long",
 ]
 
 CLOSE, CROWDED = SHARE_OF_LANE, MOST_OF_LANE  # entries of a row in its own strip: few, and many
@@ -103,6 +105,7 @@ FEWEST, FEW = 1.5, 4
 BEYOND, MANY = 4e-3, 0.02  # a share of the entries, and of the rows, that tells
 MOST_TOLD = 48  # entries of a row on average; `row` is faster on a band of 64 and dense triangles
 AT_ONCE = 132  # strips: multiprocessors of that card
+LONG_WAIT = 2  # times as long as a step a level
 
 
 def predicted_us(P: Pattern, found: Levels, counts: Counts | None, itemsize: int) -> float:
@@ -122,8 +125,23 @@ def predicted_us(P: Pattern, found: Levels, counts: Counts | None, itemsize: int
     rounds = -(-counts.strips // AT_ONCE)  # of blocks, where not all strips are at work at once
     busy = rounds * max(counts.steps, P.n / rows) / counts.strips
     waiting = (step + far * counts.far / P.n) * max(path, busy) + hop * _hops(P, found, counts)
-    traffic = ROW_US * P.n + ENTRY_US_A_BYTE * (4 + itemsize) * nnz
-    return (SINGLE if itemsize == 4 else 1) * waiting + STRIP_US * counts.strips + traffic
+    single = SINGLE if itemsize == 4 else 1
+    return single * waiting + STRIP_US * counts.strips + _traffic_us(P, itemsize)
+
+
+def _traffic_us(P: Pattern, itemsize: int) -> float:
+    return ROW_US * P.n + ENTRY_US_A_BYTE * (4 + itemsize) * len(P.indices)
+
+
+def waits_long(P: Pattern, found: Levels, counted: Sequence[Counts | None]) -> bool:
+    """Whether the best of these takes far longer than a step a level, which none can save.
+
+    Not where nothing is known of them.
+    """
+    itemsize = 8
+    best = min(predicted_us(P, found, counts, itemsize) for counts in counted)
+    least = LOADED[0] * found.n_levels + _traffic_us(P, itemsize)
+    return LONG_WAIT * least < best < np.inf
 
 
 def _copied(P: Pattern, counts: Counts, itemsize: int) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from gpuilu.bench import patterns
+
 DTYPES = (np.float64, np.float32, np.complex128, np.complex64)
 
 
@@ -51,6 +53,24 @@ def wide_row(n, dtype=np.float64):
     A[n - 1, :] = 1.0 / n
     A[n // 2, n // 2] = A[n - 1, n - 1] = 4.0
     return A.tocsr().astype(dtype)
+
+
+def mesh(n, dtype=np.float64):
+    """A triangulation in an order of small bandwidth: irregular, and many levels."""
+    indptr, indices = patterns.mesh(n, True)
+    L = sp.csr_array((random_values(len(indices), dtype), indices, indptr), shape=(n, n))
+    A = L + L.T
+    D = sp.diags_array(np.asarray(abs(A).sum(axis=1)).ravel() + 1)
+    return sp.csr_array(A + D).astype(dtype)
+
+
+def random_values(count, dtype):
+    """Of magnitude one at most."""
+    rng = np.random.default_rng(7)
+    values = rng.uniform(-1, 1, count)
+    if np.dtype(dtype).kind == "c":
+        values = (values + 1j * rng.uniform(-1, 1, count)) / 2
+    return values.astype(dtype)
 
 
 CASES = {

@@ -15,18 +15,20 @@ import cupy as cp
 import cupyx.scipy.sparse as csp
 import numpy as np
 import scipy.sparse as sp
-from gpu_cases import DTYPES, chain, grid, on_gpu, random, vector, wide_row
+from gpu_cases import DTYPES, chain, grid, mesh, on_gpu, random, vector, wide_row
 from instantiations import INSTANTIATIONS
 
 import gpuilu
 from gpuilu.backend import cuda
+from gpuilu.dag import levels
 from gpuilu.kahn import kahn_levels
 from gpuilu.products import LANES as PRODUCT_LANES
 from gpuilu.products import Dense, Product
 from gpuilu.triangle import transpose_pattern
-from gpuilu.trsv import blocked, tile_level
+from gpuilu.trsv import blocked, strips_grow, tile_level
 from gpuilu.trsv import row as row_module
 from gpuilu.trsv.base import algorithms
+from gpuilu.trsv.strips_grow import grow
 
 OWN = {
     name: plan
@@ -101,6 +103,7 @@ def everything(dtype):
     strips(dtype, (random(60, 0.4, 3, dtype),), fewest_rows=60)  # several lanes a row
     if whole:
         strips(dtype, (chain(3000),), fewest_rows=2600)  # of 2600 steps: ring and window go round
+    grown_strips(dtype)
 
 
 def solve(S, dtype, nrhs=None, trans="N", b=None):
@@ -204,6 +207,18 @@ def strips(dtype, matrices, fewest_rows=FEWEST_ROWS):
             S.update(G)
             for nrhs in (None, 3):
                 solve(S, dtype, nrhs)
+
+
+def grown_strips(dtype):
+    """Strips grown along the dependencies, of both triangles, and solves in them."""
+    A = mesh(300, dtype)
+    for lower, T in ((True, sp.tril(A)), (False, sp.triu(A))):
+        with (
+            mock.patch.multiple(strips_grow, DEEPEST=8, TOGETHER=4, MEAN_ROWS=40),
+            mock.patch.object(blocked, "predicted", lambda P, _: (0.0, grow(P, levels(P)))),
+        ):
+            S = gpuilu.TriangularSolver(on_gpu(csp, T), lower=lower, algorithm="blocked")
+        solve(S, dtype)
 
 
 if __name__ == "__main__":

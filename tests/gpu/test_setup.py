@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import manifest
-from gpu_cases import CASES, DTYPES, grid, on_gpu, random
+from gpu_cases import CASES, DTYPES, grid, mesh, on_gpu, random
 
 import gpuilu
 from gpuilu import triangle
 from gpuilu.csr import canonical, with_diagonal
 from gpuilu.dag import count_levels, levels, row_shapes
 from gpuilu.kahn import kahn_levels
-from gpuilu.trsv import strips_pack
+from gpuilu.trsv import blocked, strips_grow, strips_pack
 
 
 def factors(A, **keywords):
@@ -94,6 +94,34 @@ def test_strips_steps_and_entries_equal_those_of_the_cpu(csp, name):
                 split = strips_pack.split_entries(mine, a, steps, widths)
                 split_too = strips_pack.split_entries(theirs, b, steps_too, widths)
                 assert_same_arrays(split, split_too)
+
+
+def both(csp, A):
+    """The triangles of the factors on the CPU, each with that on the GPU."""
+    theirs = factors(on_gpu(csp, A)).triangles
+    return zip(factors(A, device="cpu").triangles, theirs, strict=True)
+
+
+@pytest.mark.parametrize("deepest", [5, 128])
+@pytest.mark.parametrize("name", [*CASES, "mesh"])
+def test_grown_strips_equal_those_of_the_cpu(csp, monkeypatch, name, deepest):
+    monkeypatch.setattr(strips_grow, "DEEPEST", deepest)
+    monkeypatch.setattr(strips_grow, "MEAN_ROWS", 50)
+    for mine, theirs in both(csp, mesh(20_000) if name == "mesh" else CASES[name](np.float64)):
+        a, b = levels(mine), levels(theirs)
+        cut, cut_too = strips_grow.grow(mine, a), strips_grow.grow(theirs, b)
+        assert_same_arrays(cut, cut_too)
+        (count,) = strips_pack.counts_of_strips(mine, a, [cut])
+        assert strips_pack.counts_of_strips(theirs, b, [cut_too]) == [count]
+
+
+def test_both_devices_take_the_same_strips_of_a_mesh(csp):
+    for mine, theirs in both(csp, mesh(60_000)):
+        us, strips = blocked.predicted(mine, np.dtype("d"))
+        us_too, strips_too = blocked.predicted(theirs, np.dtype("d"))
+        assert us == us_too
+        assert_same_arrays(strips, strips_too)
+        assert not np.array_equal(strips.of_row, strips_pack.ranges(mine, strips.count).of_row)
 
 
 @pytest.mark.parametrize("reads", [0, 128])

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import forced, skipped_where_refused, suited
-from gpu_cases import CASES, DTYPES, grid, on_gpu, random, vector
+from gpu_cases import CASES, DTYPES, grid, mesh, on_gpu, random, vector
 from reference import backward_error, op
 
 import gpuilu
-from gpuilu.trsv import blocked
+from gpuilu.dag import levels
+from gpuilu.trsv import blocked, strips_grow
 from gpuilu.trsv import row as row_module
 from gpuilu.trsv.base import algorithms
 
@@ -110,6 +111,25 @@ def test_x_put_in_order_while_strips_are_at_work_is_complete(
             S.solve(in_place, out=in_place)
             assert bool((S.solve(cp.asarray(b)) == x).all())
             assert bool((in_place == x).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize(("deepest", "rows"), [(5, 20), (128, 768)])
+def test_solves_in_grown_strips_are_right_and_repeatable(
+    cp, csp, monkeypatch, deepest, rows, dtype
+):
+    monkeypatch.setattr(strips_grow, "DEEPEST", deepest)
+    monkeypatch.setattr(strips_grow, "MEAN_ROWS", rows)
+    monkeypatch.setattr(blocked, "predicted", lambda P, _: (0.0, strips_grow.grow(P, levels(P))))
+    A = mesh(60_000, dtype)
+    for lower, T in ((True, sp.tril(A)), (False, sp.triu(A))):
+        S = gpuilu.TriangularSolver(on_gpu(csp, T), lower=lower, algorithm="blocked")
+        for nrhs in (None, 3):
+            b = vector(A.shape[0], dtype, nrhs=nrhs)
+            x = S.solve(cp.asarray(b))
+            assert error_of(sp.csr_array(T), x, b) <= LIMIT
+            for _ in range(20):
+                assert bool((S.solve(cp.asarray(b)) == x).all())
 
 
 @pytest.mark.parametrize("vector_dtype", DTYPES, ids=lambda d: np.dtype(d).name)

@@ -96,8 +96,8 @@ def test_strips_depend_on_earlier_ones_and_no_path_crosses_more_than_it_has_stag
 def test_a_chain_is_cut_every_so_many_rows():
     T = made(chain(1000))
     strips = grow(T, levels(T))
-    np.testing.assert_array_equal(strips.of_row, np.arange(1000) // 96)
-    assert (strips.count, strips.hops) == (11, 10)
+    np.testing.assert_array_equal(strips.of_row, np.arange(1000) // 128)
+    assert (strips.count, strips.hops) == (8, 7)
 
 
 def test_a_patch_spreads_only_as_far_as_it_may(monkeypatch):

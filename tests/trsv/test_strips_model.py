@@ -11,7 +11,14 @@ from cases import PATTERNS, arrow, as_triangle, band, chain, dense, grid, layere
 from gpuilu.dag import levels
 from gpuilu.trsv import blocked, strips_model
 from gpuilu.trsv.strips import columns, in_steps, ranges
-from gpuilu.trsv.strips_model import CLOSE, CROWDED, Counts, counted, predicted_us
+from gpuilu.trsv.strips_model import (
+    CLOSE,
+    CROWDED,
+    Counts,
+    counted,
+    predicted_us,
+    waits_long,
+)
 
 NAMES = [name for name in PATTERNS if PATTERNS[name]().shape[0]]
 FLOAT64, FLOAT32 = np.dtype("d"), np.dtype("f")
@@ -126,6 +133,20 @@ def test_the_strips_that_promise_most_are_taken():
         tried = [ranges(T, k) for k in blocked.STRIPS if k <= most] + columns(T, most)
         assert us == min(promised(T, other) for other in [*tried, strips]) == promised(T, strips)
         assert blocked.predicted(T, FLOAT32)[0] < us
+
+
+def test_waiting_is_long_where_the_best_takes_twice_a_step_a_level():
+    T = made(chain(1000))
+    found = levels(T)
+    short, long = (
+        Counts(1, 0, 1000, 1000, 1000, 0, 0, 0),
+        Counts(100, 99, 1000, 1000, 1000, 999, 0, 0),
+    )
+    assert predicted_us(T, found, short, 8) == pytest.approx(0.06 + 95 + traffic(T))
+    assert predicted_us(T, found, long, 8) > 2 * (95 + traffic(T))
+    assert waits_long(T, found, [None, long])
+    assert not waits_long(T, found, [long, short])
+    assert not waits_long(T, found, [None])
 
 
 def test_nothing_is_told_of_rows_of_very_many_entries_or_of_too_many_runs(monkeypatch):
