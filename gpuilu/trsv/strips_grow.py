@@ -24,7 +24,7 @@ __all__ = ["grown"]
 # What an H200 liked best on five meshes: see docs/notes/strips.rst.
 DEEPEST = 128  # rows of a chain inside a patch
 TOGETHER = 32  # neighbours in a level that begin one patch
-REACH = 12  # such groups between a row and where its patch began: it may spread with each level
+REACH = 10  # such groups between a row and where its patch began: it may spread with each level
 MEAN_ROWS = 768  # of a strip of several patches
 FEWEST_LEVELS = 256  # with fewer there is not much waiting to save
 # As kernels/strips_grow.cu has them: the parts of a row's word.
