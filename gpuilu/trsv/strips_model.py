@@ -21,10 +21,10 @@ __all__ = [
     "CLOSE",
     "CROWDED",
     "FULL",
-    "MOST_RUNS",
     "MOST_STAGED",
     "Counts",
     "counted",
+    "most_runs",
     "of_strips",
     "predicted_us",
     "waits_long",
@@ -34,7 +34,7 @@ CLOSE, CROWDED = SHARE_OF_LANE, MOST_OF_LANE  # entries of a row in its own stri
 SHARED_ROWS = LANES // 4  # so many rows have room in a step where several lanes share one
 MOST_STAGED = 64  # far entries of a step that are copied with it, as strips_copied.cuh has it
 FULL = 1.1  # lanes of all steps for one row, at most, that steps are said to be nearly full
-MOST_RUNS = 10_000_000  # strips times levels up to which runs are counted
+MOST_RUNS, RUNS_A_ROW = 10_000_000, 16  # strips times levels up to which runs are counted
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,15 @@ class Counts:
     crowded: int
 
 
+def most_runs(P: Pattern) -> int:
+    """Strips times levels up to which runs are counted, four bytes each on a GPU."""
+    return max(MOST_RUNS, RUNS_A_ROW * P.n)
+
+
 def counted(P: Pattern, found: Levels, strips: Strips) -> Counts | None:
     """What some strips make of a triangle; None where that takes too many runs."""
     n_strips, strip = strips.count, strips.of_row
-    if n_strips * found.n_levels > MOST_RUNS or P.n == 0:
+    if n_strips * found.n_levels > most_runs(P) or P.n == 0:
         return None
     run = strip.astype(np.int64) * found.n_levels + found.level
     rows = np.bincount(run, minlength=n_strips * found.n_levels).reshape(n_strips, -1)

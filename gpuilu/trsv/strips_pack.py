@@ -17,7 +17,7 @@ from gpuilu.triangle import Pattern
 from gpuilu.trsv import strips as host
 from gpuilu.trsv import strips_model
 from gpuilu.trsv.strips import Split, Steps, Strips, width
-from gpuilu.trsv.strips_model import CLOSE, CROWDED, MOST_RUNS, Counts, of_strips
+from gpuilu.trsv.strips_model import CLOSE, CROWDED, Counts, most_runs, of_strips
 
 __all__ = [
     "columns",
@@ -139,7 +139,7 @@ def _counts_cuda(
 ) -> list[Counts | None]:
     """`count` has the rows of each strip at each level, then all goes to the host at once."""
     n_levels = found.n_levels
-    tried = [number for number in numbers if P.n and number * n_levels <= MOST_RUNS]
+    tried = [number for number in numbers if P.n and number * n_levels <= most_runs(P)]
     if not tried:
         return [None] * len(numbers)
     assert len(tried) <= MOST_TRIED

@@ -111,18 +111,22 @@ def test_counts_are_those_of_the_cpu(name, lower):
     assert counts == expected
 
 
+def limited(runs):
+    return mock.patch.multiple(strips_model, MOST_RUNS=runs, RUNS_A_ROW=0)
+
+
 def test_nothing_is_counted_where_there_are_too_many_runs():
     T = cases.as_triangle(cases.triangle(cases.chain(100)))
     found = levels(T)
-    with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 350):
+    with Device(), limited(350):
         counts = strips_pack._counts_of_ranges_cuda(T, found, (1, 3, 4))
     expected = [strips_model.counted(T, found, strips.ranges(T, number)) for number in (1, 3)]
     assert counts == [*expected, None]
-    with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 50):
+    with Device(), limited(50):
         assert strips_pack._counts_of_ranges_cuda(T, found, (1, 3)) == [None, None]
     T = cases.as_triangle(cases.triangle(cases.grid(9, 8)))
     found, cuts = levels(T), strips.columns(T, 4)
-    with Device(), mock.patch.object(strips_pack, "MOST_RUNS", 2 * found.n_levels):
+    with Device(), limited(2 * found.n_levels):
         counts = strips_pack._counts_of_strips_cuda(T, found, cuts)
     assert counts == [strips_model.counted(T, found, cuts[0]), None]
 

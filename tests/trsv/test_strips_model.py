@@ -155,6 +155,10 @@ def test_nothing_is_told_of_rows_of_very_many_entries_or_of_too_many_runs(monkey
     assert blocked.predicted(T, FLOAT64)[1].count == 2
     T = made(chain(1000))
     monkeypatch.setattr(strips_model, "MOST_RUNS", 1500)
+    monkeypatch.setattr(strips_model, "RUNS_A_ROW", 1)
     assert promised(T, ranges(T, 1)) < np.inf
     assert counted(T, levels(T), ranges(T, 2)) is None
+    monkeypatch.setattr(strips_model, "RUNS_A_ROW", 2)
+    assert counted(T, levels(T), ranges(T, 2)) is not None
+    monkeypatch.setattr(strips_model, "RUNS_A_ROW", 1)
     assert predicted_us(T, levels(T), None, 8) == np.inf
