@@ -19,10 +19,10 @@ from gpuilu.dag import CHUNK, Levels, is_regular
 from gpuilu.triangle import Pattern
 from gpuilu.trsv.strips import Strips
 
-__all__ = ["grown"]
+__all__ = ["grow", "grown"]
 
 # What an H200 liked best on five meshes: see docs/notes/strips.rst.
-DEEPEST = 128  # rows of a chain inside a patch
+DEEPEST = 128  # rows of a chain inside a patch; below 1 << GROUP_BIT
 TOGETHER = 32  # neighbours in a level that begin one patch
 REACH = 10  # such groups between a row and where its patch began: it may spread with each level
 MEAN_ROWS = 768  # of a strip of several patches

@@ -143,9 +143,8 @@ def waits_long(P: Pattern, found: Levels, counted: Sequence[Counts | None]) -> b
 
     Not where nothing is known of them.
     """
-    itemsize = 8
-    best = min(predicted_us(P, found, counts, itemsize) for counts in counted)
-    least = LOADED[0] * found.n_levels + _traffic_us(P, itemsize)
+    best = min(predicted_us(P, found, counts, itemsize=8) for counts in counted)
+    least = LOADED[0] * found.n_levels + _traffic_us(P, itemsize=8)
     return LONG_WAIT * least < best < np.inf
 
 

@@ -32,7 +32,7 @@ __all__ = [
 MOST_NEAR = 16  # entries of a row that are counted apart
 STRIPS_A_THREAD = 8
 MOST_TRIED = 8  # numbers of strips counted at once
-WIDEST = 4  # where they are among what is told: see Told in strips_pack.cu
+WIDEST = 4  # where it begins in what is told: see Told in strips_pack.cu
 
 
 def ranges(P: Pattern, count: int) -> Strips:
