@@ -5,6 +5,9 @@ not too deep and not too far away, it joins that; else it begins, together with 
 its level, a patch of the next stage. So a path leaves a patch once a stage, and patches of one
 stage do not depend on each other: a strip is one of them or several. Ranges of an irregular mesh
 wait for other ranges in almost every level instead; see docs/notes/strips.rst.
+
+That parts be grown so that few barriers are needed is the idea of GrowLocal (Böhnlein, Papp,
+Steiner, Matzoros, Yzelman 2025), which does it row after row for the cores of a CPU.
 """
 
 from __future__ import annotations
