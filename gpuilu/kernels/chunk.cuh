@@ -9,7 +9,7 @@ constexpr int CHUNK = 1024;
 
 // said[i] = what `rule` makes of said[j] of all rows j that row i depends on, in the order of the entries: it is told
 // `begin(i)`, `hear(said[j])` for each of them, and asked for `word()`, or, in an abandoned launch, for any
-// `drained()`. Words are not zero; `said` is on entry. One thread a row; a block takes chunks of CHUNK consecutive
+// `drained()`. Words are not zero; `said` is zero on entry. One thread a row; a block takes chunks of CHUNK consecutive
 // rows (from the last row on for an upper triangle) by ticket, in the order in which rows can depend on each
 // other. Blocks of CHUNK threads, any grid; all threads call it.
 //

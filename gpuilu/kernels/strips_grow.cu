@@ -39,8 +39,9 @@ struct Growth {
     const u64* began;
     u32 deepest;
     int reach;
-    u64 mine, latest; // of those that it depends on, or zero; the deepest of one patch
-    bool one;         // patch in the last stage
+    u64 mine;   // were it to begin a patch in stage 0
+    u64 latest; // the largest of those in the last stage that it depends on, or zero
+    bool one;   // whether these are all of one patch
 
     __device__ void begin(int i) {
         mine = began[i];

@@ -55,7 +55,7 @@ FEWEST_TO_LEAVE = 16  # strips whose blocks put x in the order of rows as they r
 
 
 class Blocked(WaitingPlan):
-    """Strips of consecutive rows, or columns of a grid, one thread block each.
+    """Strips of consecutive rows, columns of a grid or patches of a mesh, one thread block each.
 
     Memory: the triangle once more (where gatherers copy, a second time from the first solve of
     several columns or in another precision on), and scratch for each stream: a vector for each

@@ -1,10 +1,10 @@
 """Rows in strips, strips in steps: where each row of a triangle goes, and what it needs from where.
 
 Strips depend on earlier strips only. They are ranges of consecutive rows, or, on a grid whose
-unknowns are numbered axis by axis, columns along the slowest axis. The rows of a strip are taken in
-the order of their levels, 32 at a time, never across two levels: such a step is what one warp
-solves at once. Here all of it is said in array operations, on the CPU; strips_pack.py has kernels
-for a GPU.
+unknowns are numbered axis by axis, columns along the slowest axis, or what strips_grow.py has for
+irregular patterns. The rows of a strip are taken in the order of their levels, 32 at a time, never
+across two levels: such a step is what one warp solves at once. Here all of it is said in array
+operations, on the CPU; strips_pack.py has kernels for a GPU.
 """
 
 from __future__ import annotations

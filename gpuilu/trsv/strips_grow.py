@@ -24,11 +24,11 @@ from gpuilu.trsv.strips import Strips
 
 __all__ = ["grow", "grown"]
 
-# What an H200 liked best on five meshes: see docs/notes/strips.rst.
+# By three meshes on an H200, REACH by a model of five: see docs/notes/strips.rst.
 DEEPEST = 128  # rows of a chain inside a patch; below 1 << GROUP_BIT
 TOGETHER = 32  # neighbours in a level that begin one patch
 REACH = 10  # such groups between a row and where its patch began: it may spread with each level
-MEAN_ROWS = 768  # of a strip of several patches
+MEAN_ROWS = 768  # a strip ends with the first patch past each multiple of it, and each stage
 FEWEST_LEVELS = 256  # with fewer there is not much waiting to save
 # As kernels/strips_grow.cu has them: the parts of a row's word.
 STAGE_BIT, LEVEL_BIT, GROUP_BIT = 48, 32, 8

@@ -71,7 +71,10 @@ class Counts:
 
 
 def most_runs(P: Pattern) -> int:
-    """Strips times levels up to which runs are counted, four bytes each on a GPU."""
+    """Strips times levels up to which runs are counted.
+
+    On a GPU they take four bytes each; all numbers of ranges together twice as many as the largest.
+    """
     return max(MOST_RUNS, RUNS_A_ROW * P.n)
 
 
@@ -139,7 +142,7 @@ def _traffic_us(P: Pattern, itemsize: int) -> float:
 
 
 def waits_long(P: Pattern, found: Levels, counted: Sequence[Counts | None]) -> bool:
-    """Whether the best of these takes far longer than a step a level, which none can save.
+    """Whether the best of these takes far longer than a step a level, which hardly any can save.
 
     Not where nothing is known of them.
     """

@@ -258,6 +258,14 @@ FAULTS = [
         *(grown, WRONG, "strips_grow.cu", "one && patch_of(found) == patch_of(latest)", "one"),
     ),
     Fault(
+        "a patch deeper than it may be",
+        *(grown, WRONG, "strips_grow.cu", "depth_of(latest) < deepest", "true"),
+    ),
+    Fault(
+        "a patch that reaches further than it may",
+        *(grown, WRONG, "strips_grow.cu", "away <= reach && -away <= reach", "true"),
+    ),
+    Fault(
         "a chain taken to begin with the run",
         *(levels_of_short_chain, WRONG, "levels.cu", "lane - o >= inside.start", "lane >= o"),
     ),

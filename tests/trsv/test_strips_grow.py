@@ -130,6 +130,18 @@ def test_grids_and_what_has_few_levels_are_left_alone(monkeypatch):
     assert grown(T, found, strips.count) == []
 
 
+def test_strips_are_grown_only_where_others_wait_long_and_rows_have_room(monkeypatch):
+    T = made(mesh(60_000))
+    cuts = [cut for cut, _ in blocked._candidates(T) if not isinstance(cut, int)]
+    assert len(cuts) == 1
+    monkeypatch.setattr(strips_grow, "MOST_ROWS", T.n - 1)
+    assert grown(T, levels(T), T.n) == []
+    assert all(isinstance(cut, int) for cut, _ in blocked._candidates(T))
+    monkeypatch.undo()
+    monkeypatch.setattr(blocked, "waits_long", lambda *_: False)
+    assert all(isinstance(cut, int) for cut, _ in blocked._candidates(T))
+
+
 @pytest.mark.parametrize("lower", [True, False])
 def test_a_mesh_in_order_of_bandwidth_is_taken_in_grown_strips(lower):
     T = made(mesh(60_000), lower)

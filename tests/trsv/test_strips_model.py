@@ -160,5 +160,4 @@ def test_nothing_is_told_of_rows_of_very_many_entries_or_of_too_many_runs(monkey
     assert counted(T, levels(T), ranges(T, 2)) is None
     monkeypatch.setattr(strips_model, "RUNS_A_ROW", 2)
     assert counted(T, levels(T), ranges(T, 2)) is not None
-    monkeypatch.setattr(strips_model, "RUNS_A_ROW", 1)
     assert predicted_us(T, levels(T), None, 8) == np.inf
