@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import cases
 import numpy as np
 import scipy.sparse as sp
-
-from gpuilu.bench import patterns
 
 DTYPES = (np.float64, np.float32, np.complex128, np.complex64)
 
@@ -57,20 +56,11 @@ def wide_row(n, dtype=np.float64):
 
 def mesh(n, dtype=np.float64):
     """A triangulation in an order of small bandwidth: irregular, and many levels."""
-    indptr, indices = patterns.mesh(n, True)
-    L = sp.csr_array((random_values(len(indices), dtype), indices, indptr), shape=(n, n))
+    L = cases.mesh(n).astype(dtype)
+    L.data = cases.random_values(np.random.default_rng(7), L.nnz, dtype)
     A = L + L.T
     D = sp.diags_array(np.asarray(abs(A).sum(axis=1)).ravel() + 1)
     return sp.csr_array(A + D).astype(dtype)
-
-
-def random_values(count, dtype):
-    """Of magnitude one at most."""
-    rng = np.random.default_rng(7)
-    values = rng.uniform(-1, 1, count)
-    if np.dtype(dtype).kind == "c":
-        values = (values + 1j * rng.uniform(-1, 1, count)) / 2
-    return values.astype(dtype)
 
 
 CASES = {
